@@ -1,0 +1,181 @@
+"""Models and training states on disk: safetensors, YAML and JSON, each whole or not there.
+
+    save_model(model, "run/model", text="prepared/text.json", card="…")     # a folder that can be moved
+    model = load_model("run/model")
+
+A training checkpoint is a folder named after its update (`00001000`) with `model.safetensors`,
+`optimizer.safetensors` and `progress.json`; it gets its name only when it is complete.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tram.config import ModelConfig, Section, checked, read_yaml, write_yaml
+from tram.errors import InputError
+from tram.files import remove, replacing
+from tram.subwords import TextPipeline
+from tram.transformer import Transformer
+
+VERSION = 1
+WEIGHTS = "model.safetensors"
+
+
+class ModelFile(Section):
+    """What `config.yaml` of a model folder says."""
+
+    version: int = VERSION
+    vocabulary: int
+    text: str | None = None  # fingerprint of text.json
+    model: ModelConfig
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by its first name."""
+    return {name: value.detach() for name, value in model.named_parameters()}
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors; errors of the disk are OSErrors, whoever meets them."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    try:
+        save_file(plain, path)
+    except SafetensorError as error:
+        text = str(error)
+        number = int(text.split("os error ")[1].split(")")[0].split(",")[0]) if "os error " in text else None
+        raise OSError(number, text) from error
+
+
+def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """Read a safetensors file, or say what is wrong with it."""
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: is truncated or no safetensors file ({error}); take another copy of it") from None
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Fill a model's parameters from a file that must hold exactly them."""
+    tensors = load_tensors(path)
+    own = dict(model.named_parameters())
+    if missing := sorted(own.keys() - tensors.keys()):
+        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
+    if foreign := sorted(tensors.keys() - own.keys()):
+        raise InputError(f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            if parameter.shape != tensors[name].shape:
+                found, wanted = list(tensors[name].shape), list(parameter.shape)
+                raise InputError(f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models")
+            parameter.copy_(tensors[name])
+
+
+def save_model(model: Transformer, folder: Path | str, text: TextPipeline | None = None, card: str = "") -> None:
+    """Write a model folder: config.yaml, model.safetensors, README.md and, if there is one, text.json."""
+    with replacing(Path(folder)) as temporary:
+        temporary.mkdir()
+        save_tensors(temporary / WEIGHTS, weights(model))
+        fingerprint = None if text is None else text.fingerprint
+        about = ModelFile(vocabulary=model.vocabulary, text=fingerprint, model=model.config)
+        write_yaml(temporary / "config.yaml", about)
+        (temporary / "README.md").write_text(card or "A translation model made with tram.\n", encoding="utf-8")
+        if text is not None:
+            text.save(temporary)
+
+
+def find_model(folder: Path | str) -> Path:
+    """The model folder that a path means: itself, or that of the last finished stage of a run."""
+    folder = Path(folder)
+    for candidate in (folder, folder / "finetune" / "model", folder / "train" / "model"):
+        if (candidate / WEIGHTS).exists() and (candidate / "config.yaml").exists():
+            return candidate
+    if not folder.exists():
+        raise InputError(f"{folder}: there is no such folder; give a model folder or the output of `tram train`")
+    raise InputError(f"{folder}: is no model folder (config.yaml and {WEIGHTS}); give one or let the training finish")
+
+
+def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:
+    """Read a model folder (or the best model of a run folder), in evaluation mode."""
+    folder = find_model(folder)
+    about = checked(ModelFile, read_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    if about.version > VERSION:
+        raise InputError(f"{folder}: was made by a newer tram (version {about.version}); update tram")
+    model = Transformer(about.model, about.vocabulary).to(dtype)
+    load_weights(model, folder / WEIGHTS)
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete training state on disk."""
+
+    folder: Path
+
+    @property
+    def update(self) -> int:
+        """The update after which it was written."""
+        return int(self.folder.name)
+
+    def progress(self) -> dict[str, Any]:
+        """What the trainer wrote about itself."""
+        path = self.folder / "progress.json"
+        try:
+            progress: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise InputError(f"{path}: is missing or damaged; remove the folder {self.folder} to go on before it") from None
+        return progress
+
+
+class Checkpoints:
+    """The checkpoints of one stage, oldest first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def all(self) -> list[Checkpoint]:
+        """Every complete checkpoint."""
+        if not self.folder.exists():
+            return []
+        return [Checkpoint(path) for path in sorted(self.folder.iterdir()) if path.name.isdigit()]
+
+    def at(self, update: int) -> Checkpoint:
+        """The checkpoint of an update."""
+        return Checkpoint(self.folder / f"{update:08}")
+
+    def save(self, update: int, model: nn.Module, state: Mapping[str, Tensor], progress: dict[str, Any]) -> None:
+        """Write a complete checkpoint, or nothing."""
+        with replacing(self.at(update).folder) as temporary:
+            temporary.mkdir()
+            save_tensors(temporary / WEIGHTS, weights(model))
+            save_tensors(temporary / "optimizer.safetensors", state)
+            (temporary / "progress.json").write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
+
+    def prune(self, keep: int, best: int | None) -> None:
+        """Keep the last few and the best; clear away what a kill left half-written."""
+        for checkpoint in self.all()[:-keep]:
+            if checkpoint.update != best:
+                remove(checkpoint.folder)
+        for leftover in self.folder.glob(".*.tmp"):
+            remove(leftover)
+
+
+def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
+    """Set a model's parameters to the mean of several checkpoints."""
+    own = dict(into.named_parameters())
+    with torch.no_grad():
+        for parameter in own.values():
+            parameter.zero_()
+        for checkpoint in checkpoints:
+            tensors = load_tensors(checkpoint.folder / WEIGHTS)
+            for name, parameter in own.items():
+                parameter += tensors[name].to(parameter) / len(checkpoints)

@@ -1,0 +1,359 @@
+"""The `tram` command: one subcommand for each thing a user does.
+
+What a subcommand needs is imported inside it, so that `tram --help` answers at once.
+"""
+
+import json
+import sys
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from tram.errors import InputError
+
+app = typer.Typer(
+    name="tram",
+    help="Translate whole documents with a small recurrent memory: prepare, train, translate, score.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[Optional[Path], typer.Option("--json", help="Write the result here as JSON, too; - for standard output.")]
+Format = Annotated[
+    Optional[str],
+    typer.Option("--format", help="Document format: blank, d, starts, tsv, bars, iwslt, sgml, wmtxml, jsonl. Found by looking."),
+]
+ModelOption = Annotated[Path, typer.Option("--model", help="Model folder, or the output folder of `tram train`.")]
+
+
+class Pipeline(StrEnum):
+    """How text becomes words."""
+
+    moses = "moses"
+    raw = "raw"
+
+
+@app.callback(invoke_without_command=True)
+def _main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        from tram import __version__
+
+        print(f"tram {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def stats(
+    source: Annotated[Path, typer.Argument(help="Documents; a pair in one file counts both sides.")],
+    target: Annotated[Optional[Path], typer.Argument(help="The other side, line by line.")] = None,
+    format: Format = None,
+    json_path: Json = None,
+) -> None:
+    """Count documents, sentences per document, words and the longest of each."""
+    from tram.stats import corpus_stats, stats_table
+
+    found = corpus_stats(source, target, format)
+    report(stats_table(found), found.as_dict(), json_path)
+
+
+@app.command()
+def prepare(
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    train: Annotated[list[str], typer.Option("--train", metavar="SOURCE TARGET", help="Training documents; may be repeated.")],
+    dev: Annotated[Optional[list[str]], typer.Option("--dev", metavar="SOURCE TARGET", help="Documents to report on.")] = None,
+    text: Annotated[Optional[Path], typer.Option("--text", help="Use this folder's text.json instead of learning one.")] = None,
+    merges: Annotated[int, typer.Option(help="BPE merges to learn.")] = 30_000,
+    pipeline: Annotated[Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")] = Pipeline.moses,
+    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
+    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    held_out: Annotated[float, typer.Option(help="Share of the training documents that training watches; 0: none.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Decides which documents are held out.")] = 1,
+    workers: Annotated[Optional[int], typer.Option(help="Processes; by default one for each core.")] = None,
+    format: Format = None,
+) -> None:
+    """Turn raw parallel documents into ids: learns the text pipeline, encodes, holds documents out."""
+    from tram.prepare import Settings
+    from tram.prepare import prepare as run
+
+    settings = Settings(source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format)
+    about = run(out, pairs("--train", train), pairs("--dev", dev or []), settings, text, workers)
+    if about.get("skipped"):
+        print(f"{out}: already prepared from these files with these settings; nothing to do")
+    for name, size in about["splits"].items():
+        print(f"{name}: {size['documents']:,} documents, {size['sentences']:,} sentences, "
+              f"{size['source_tokens']:,} + {size['target_tokens']:,} subwords")  # fmt: skip
+    print(f"vocabulary: {about['vocabulary']:,} (text {about['text']})")
+
+
+@app.command()
+def train(
+    config: Annotated[Path, typer.Argument(help="YAML file; configs/ holds examples with every key explained.")],
+    overrides: Annotated[Optional[list[str]], typer.Argument(help="Settings on top of it, as train.lr=3e-4.")] = None,
+) -> None:
+    """Train the stages that a config names. Run it again after a kill: it goes on where it stopped."""
+    from tram.config import Config
+    from tram.training import Interrupted
+    from tram.training import train as run
+
+    settings = Config.load(config, overrides)
+    try:
+        model = run(settings)
+    except Interrupted:
+        print("stopped; run the same command again to go on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    print(model)
+
+
+@app.command()
+def translate(
+    source: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Plain text; - or nothing: standard input.")] = "-",
+    model: ModelOption = Path("model"),
+    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Where to write; standard output if not given.")] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
+    lines: Annotated[bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")] = False,
+    length_penalty: Annotated[float, typer.Option(help="Scores are divided by length to this power.")] = 1.0,
+    n_best: Annotated[int, typer.Option(min=1, help="Give that many translations of each line, with scores (needs --lines).")] = 1,
+) -> None:
+    """Translate a plain text document, keeping its paragraphs; or, with --lines, sentences."""
+    from tram.translator import Translator
+
+    if n_best > 1 and not lines:
+        raise InputError("--n-best: translations are listed by line; add --lines")
+    text = read_text(source)
+    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
+    result = translated_lines(translator, text, n_best) if lines else translated_document(translator, text)
+    write_output(result, output)
+
+
+def translated_document(translator: Any, text: str) -> str:
+    """A plain document with its layout kept."""
+    from tram.text import split_document
+
+    layout = split_document(text, translator.text.source_language)
+    return layout.join(translated(translator, [layout.sentences])[0])
+
+
+def translated_lines(translator: Any, text: str, n: int) -> str:
+    """One line out for every line in; with n > 1, every translation as NUMBER ||| TEXT ||| SCORE."""
+    ended = text.endswith("\n")
+    given = (text[:-1] if ended else text).split("\n") if text else []
+    if n > 1:
+        options = [(number, option) for number, found in enumerate(translator.n_best(given, n)) for option in found]
+        return "".join(f"{number} ||| {option.text} ||| {option.score:.4f}\n" for number, option in options)
+    documents: list[list[str]] = [[]]
+    for line in given:
+        if line.strip():
+            documents[-1].append(line)
+        else:
+            documents.append([])
+    results = translated(translator, documents)
+    # A blank line stands between two documents, so that joining them by one gives every line back.
+    out = "\n".join("\n".join([*result, ""]) if i < len(results) - 1 else "\n".join(result) for i, result in enumerate(results))
+    return out + ("\n" if ended else "")
+
+
+def translated(translator: Any, documents: list[list[str]]) -> list[list[str]]:
+    """Translations of documents, with progress and with warnings as plain sentences."""
+    from tram.display import Progress
+
+    with warnings.catch_warnings(record=True) as caught, \
+            Progress("translating", sum(map(len, documents)), "sentences") as progress:  # fmt: skip
+        warnings.simplefilter("always")
+        results: list[list[str]] = translator.translate_documents(documents, progress.advance)
+    for warning in caught:
+        if warning.category is UserWarning:
+            print(f"warning: {warning.message}", file=sys.stderr)
+    return results
+
+
+@app.command()
+def evaluate(
+    source: Annotated[Path, typer.Argument(help="Documents to translate.")],
+    reference: Annotated[Optional[Path], typer.Argument(help="Their right translations; not needed if SOURCE holds both.")] = None,
+    model: ModelOption = Path("model"),
+    hypothesis: Annotated[Optional[Path], typer.Option(help="Keep the translations here, in the format of its suffix.")] = None,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
+    length_penalty: Annotated[float, typer.Option(help="Scores are divided by length to this power.")] = 1.0,
+    compat: Annotated[Optional[str], typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code.")] = None,
+    format: Format = None,
+    json_path: Json = None,
+) -> None:
+    """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
+    from tram.corpus import Document, read_parallel, write_documents
+    from tram.metrics import results_json, score_systems, scores_table
+    from tram.translator import Translator
+
+    documents = list(read_parallel(source, reference, format))
+    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
+    sources = [document.source for document in documents]
+    hypotheses = translated(translator, sources)
+    if hypothesis is not None:
+        found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
+        write_documents(hypothesis, found)
+    references = [[document.target for document in documents]]
+    results = score_systems([(str(model), hypotheses)], references, sources, translator.text,
+                            compat=authors(compat, translator.text))  # fmt: skip
+    report(scores_table(results), results_json(results), json_path)
+
+
+@app.command()
+def score(
+    references: Annotated[list[Path], typer.Argument(help="One or more references.")],
+    inputs: Annotated[list[str], typer.Option("-i", "--input", metavar="FILE...", help="Translations; several are compared with the first.")],
+    source: Annotated[Optional[Path], typer.Option(help="The source documents, for d-BLEU/512.")] = None,
+    text: Annotated[Optional[Path], typer.Option(help="Folder with text.json, for d-BLEU/512.")] = None,
+    compat: Annotated[Optional[str], typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text.")] = None,
+    bootstrap: Annotated[int, typer.Option(help="Draws of documents for intervals and tests; 0: none.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of those draws.")] = 12345,
+    format: Format = None,
+    json_path: Json = None,
+) -> None:
+    """Score translations, as sacrebleu does; several -i: paired bootstrap over documents against the first."""
+    from tram.corpus import read_documents
+    from tram.metrics import check_aligned, results_json, score_systems, scores_table
+    from tram.subwords import TextPipeline
+
+    pipeline = None if text is None else TextPipeline.load(text)
+    if source is not None and pipeline is None:
+        raise InputError("--source serves d-BLEU/512, which counts subwords: give --text, too")
+    read = [[d.sentences for d in read_documents(path, format, "target")] for path in references]
+    systems = []
+    for path in (Path(part) for value in inputs for part in value.split(TOGETHER)):
+        documents = cut_like([d.sentences for d in read_documents(path, format, "target")], read[0])
+        check_aligned(str(path), documents, str(references[0]), read[0])
+        systems.append((str(path), documents))
+    sources = None if source is None else [d.sentences for d in read_documents(source, format)]
+    wanted = pipeline if sources is not None else None
+    results = score_systems(systems, read, sources, wanted, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed)
+    report(scores_table(results), results_json(results), json_path)
+
+
+bench = typer.Typer(help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@bench.command("train")
+def bench_train(json_path: Json = None, rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 7) -> None:
+    """Training: tokens a second beside a BART of `transformers` of the same size."""
+    from tram.bench import table, training
+
+    rows = training(rounds)
+    report(table(rows), rows, json_path)
+
+
+@bench.command("decode")
+def bench_decode(json_path: Json = None, rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 5) -> None:
+    """Beam search: tokens a second beside a BART of `transformers` of the same size."""
+    from tram.bench import decoding, table
+
+    rows = decoding(rounds)
+    report(table(rows), rows, json_path)
+
+
+def authors(compat: str | None, text: Any) -> Any:
+    """The settings of `--compat authors`."""
+    from tram.metrics import Authors
+
+    if compat is None:
+        return None
+    if compat != "authors":
+        raise InputError(f"--compat {compat}: only `authors` is known")
+    return Authors() if text is None else Authors(lambda line: text.tokens(line, "target"), text.fingerprint)
+
+
+def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:
+    """Cut a file of plain lines, which reads as one document, into the reference's documents."""
+    if len(documents) != 1 or len(reference) == 1 or len(documents[0]) != sum(map(len, reference)):
+        return documents
+    lines = iter(documents[0])
+    return [[next(lines) for _ in document] for document in reference]
+
+
+def read_text(source: str) -> str:
+    """A file, or standard input, as text."""
+    from tram.corpus import open_text
+
+    if source == "-":
+        try:
+            return sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            raise InputError(f"standard input:{line}: is not valid UTF-8; convert it to UTF-8") from None
+    with open_text(Path(source), "r") as file:
+        return file.read()
+
+
+def write_output(text: str, output: Path | None) -> None:
+    """Write to a file, whole or not at all, or to standard output."""
+    from tram.files import write_text
+
+    if output is not None:
+        write_text(output, text)
+    else:
+        sys.stdout.write(text)
+
+
+def report(table: str, value: Any, json_path: Path | None) -> None:
+    """Print a result for people and, if asked, write it for programs."""
+    from tram.files import write_json
+
+    if json_path is not None and str(json_path) == "-":
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+        return
+    print(table)
+    if json_path is not None:
+        write_json(json_path, value)
+
+
+TOGETHER = "\0"  # stands between the values of one option, which typer knows only one of
+MANY_VALUED = {"score": ("-i", "--input"), "prepare": ("--train", "--dev")}
+
+
+def gathered(arguments: list[str]) -> list[str]:
+    """`-i A B` → `-i A\0B`: options that take several values, as sacrebleu's -i does, in a form typer takes."""
+    options = MANY_VALUED.get(arguments[0], ()) if arguments else ()
+    result: list[str] = []
+    inside = False
+    for argument in arguments:
+        is_option = argument.startswith("-") and argument != "-"
+        if inside and not is_option and result[-1] not in options:
+            result[-1] += TOGETHER + argument
+        else:
+            result.append(argument)
+            inside = argument in options if is_option else inside
+    return result
+
+
+def pairs(option: str, values: list[str]) -> list[tuple[Path, Path]]:
+    """Pairs of files; one file alone holds both sides."""
+    result = []
+    for value in values:
+        paths = [Path(part) for part in value.split(TOGETHER)]
+        if len(paths) > 2:
+            raise InputError(f"{option} takes a source and a target, not {len(paths)} files; repeat {option} for each pair")
+        result.append((paths[0], paths[-1]))
+    return result
+
+
+def main() -> None:
+    """Entry point of the command: bad input is one sentence and exit code 2, never a traceback."""
+    try:
+        app(gathered(sys.argv[1:]), prog_name="tram")
+    except InputError as error:
+        print(f"tram: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("tram: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Every setting of tram, checked when it is read.
+
+    config = Config.load("configs/base.yaml", ["train.lr=3e-4"])
+    config.save("run/config.yaml")
+
+A config is a YAML file; the fields below are its keys and their descriptions its reference. A wrong key or value is
+refused with its name, the file, and the nearest right key.
+"""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tram.errors import InputError
+from tram.files import write_text
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+S = TypeVar("S", bound="Section")
+
+
+class Section(BaseModel):
+    """A part of the config: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelConfig(Section):
+    """The Transformer. The defaults are the paper's transformer-base in the authors' BART layout."""
+
+    d_model: Positive = Field(512, description="width of the states")
+    heads: Positive = Field(8, description="attention heads")
+    feed_forward: Positive = Field(2048, description="inner width of the feed-forward sublayers")
+    encoder_layers: Positive = Field(6, description="layers of the encoder")
+    decoder_layers: Positive = Field(6, description="layers of the decoder")
+    norm: Literal["post", "pre"] = Field("post", description="LayerNorm after (post) or before (pre) a sublayer")
+    activation: Literal["relu", "gelu", "swish"] = Field("gelu", description="of the feed-forward sublayers")
+    positions: Literal["learned", "sinusoidal"] = Field("learned", description="positions of tokens")
+    position_offset: Count = Field(0, description="row of the position table that the first token uses (BART: 2)")
+    max_positions: Positive = Field(256, description="rows of the position table: no translation gets longer than this")
+    max_length: Annotated[int, Field(ge=3)] = Field(
+        128, description="longest sentence in subwords, bos and eos counted: cut in training, split in translation"
+    )
+    embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
+    embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
+    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.d_model % self.heads:
+            raise ValueError(f"heads ({self.heads}) must divide d_model ({self.d_model})")
+        if self.max_length > self.max_positions:
+            raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
+        return self
+
+
+class TrainConfig(Section):
+    """The first stage: a sentence model."""
+
+    lr: float = Field(5e-4, gt=0, description="learning rate at the end of the warm-up")
+    warmup: Count = Field(4000, description="updates of linear warm-up; then lr falls with the inverse square root")
+    updates: Positive = Field(100_000, description="updates at most")
+    tokens: Positive = Field(4096, description="tokens in one pass: longest sentence × rows, the larger of both sides")
+    accumulate: Positive = Field(1, description="passes whose gradients make one update")
+    dropout: Share = Field(0.1, description="on embeddings and on the result of every sublayer")
+    attention_dropout: Share = Field(0.0, description="on attention weights")
+    activation_dropout: Share = Field(0.0, description="inside the feed-forward sublayers")
+    label_smoothing: Share = Field(0.1, description="share of the probability spread over the whole vocabulary")
+    betas: tuple[Share, Share] = Field((0.9, 0.98), description="AdamW's decay of the first and second moment")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay")
+    clip: float = Field(1.0, ge=0, description="largest gradient norm; 0: no clipping")
+    precision: Literal["auto", "float64", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="auto: mixed precision where the device has it, float32 elsewhere"
+    )
+    loss_chunk: Positive = Field(512, description="tokens whose logits stand in memory at once")
+    evaluate_every: Positive = Field(1000, description="updates between two looks at the held-out documents")
+    watch: Literal["loss", "bleu"] = Field("loss", description="what patience and the best checkpoint look at")
+    patience: Count = Field(5, description="evaluations without a new best before the stage ends; 0: never")
+    checkpoint_every: Positive = Field(1000, description="updates between two checkpoints")
+    keep: Positive = Field(3, description="checkpoints kept beside the best one")
+    average: Count = Field(0, description="mean of that many last checkpoints competes with the best; 0: off")
+    log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
+
+
+class Config(Section):
+    """One run of `tram train`."""
+
+    data: Path = Field(description="folder made by `tram prepare`")
+    output: Path = Field(description="folder of the run: checkpoints, metrics and the finished model")
+    seed: int = Field(1, description="of the weights, the order of the data and dropout")
+    model: ModelConfig = Field(ModelConfig(), description="the Transformer")
+    train: TrainConfig = Field(TrainConfig(), description="first stage: a sentence model")
+
+    @classmethod
+    def load(cls, path: Path | str, overrides: list[str] | None = None) -> Self:
+        """Read a YAML file and set `key.key=value` on top of it."""
+        values = read_yaml(Path(path))
+        for override in overrides or []:
+            _set(values, override)
+        return checked(cls, values, str(path))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping a YAML file holds."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; give the path of a YAML config") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error}); give a YAML config") from None
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise InputError(f"{path}:{line}: is not valid YAML ({problem}); correct that line") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: holds no settings; give a YAML file with `key: value` lines")
+    return values
+
+
+def write_yaml(path: Path, section: BaseModel) -> None:
+    """Write a config section as YAML, whole or not at all."""
+    write_text(path, yaml.safe_dump(section.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+
+def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
+    """Make the config, or say in one sentence which key is wrong."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
+            hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
+            raise InputError(f"{where}: unknown key `{key}`{hint}") from None
+        if first["type"] == "missing":
+            raise InputError(f"{where}: the key `{key}` is missing; add it") from None
+        problem = first["msg"].removeprefix("Value error, ")
+        found = "" if isinstance(first["input"], dict) else f", not {first['input']!r}"
+        raise InputError(f"{where}: `{key or kind.__name__}`: {problem}{found}; correct this key") from None
+
+
+def _set(values: dict[str, Any], override: str) -> None:
+    key, sign, text = override.partition("=")
+    if not sign or not key:
+        raise InputError(f"override `{override}`: write it as key=value, for example train.lr=3e-4")
+    *sections, last = key.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+        if not isinstance(values, dict):
+            raise InputError(f"override `{override}`: `{section}` is a value, not a section; see the config's keys")
+    try:
+        values[last] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"override `{override}`: `{text}` is not a YAML value; put it in quotes") from None
+
+
+def _keys(kind: type[BaseModel], prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in kind.model_fields.items():
+        keys.append(prefix + name)
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, Section):
+                keys += _keys(part, f"{prefix}{name}.")
+    return keys

@@ -1,0 +1,77 @@
+"""Files that are whole or not there: whatever is written goes to a temporary name first and is then renamed.
+
+    with replacing(path) as temporary:
+        temporary.write_text("...")
+
+A kill, an exception or a full disk inside the block leaves the previous file as it was.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tram.errors import InputError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name beside `path`; what was written there (file or folder) takes its place at the end."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        if temporary.is_dir() and path.exists():
+            shutil.rmtree(path)
+        os.replace(temporary, path)
+    except BaseException as error:
+        remove(temporary)
+        if isinstance(error, OSError) and error.errno is not None:
+            raise InputError(write_problem(path, error)) from error
+        raise
+
+
+def write_problem(path: Path, error: OSError) -> str:
+    """Say in one sentence why `path` could not be written."""
+    remedies = {
+        errno.ENOSPC: "free some space on the disk and run again",
+        errno.EDQUOT: "free some space in your quota and run again",
+        errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run again",
+        errno.EACCES: "choose another place or change its permissions",
+        errno.EPERM: "choose another place or change its permissions",
+        errno.EROFS: "choose a place that can be written to",
+        errno.ENOTDIR: "a part of this path is a file; choose another place",
+        errno.EEXIST: "a part of this path is a file; choose another place",
+    }
+    reason = error.strerror or str(error)
+    return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another place')}"
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file, or nothing."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, or nothing."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def fingerprint(value: Any) -> str:
+    """Twelve hexadecimal digits that stand for a JSON value, whatever the order of its keys."""
+    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]

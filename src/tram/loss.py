@@ -1,0 +1,80 @@
+"""Cross-entropy of a tied output layer, in chunks: the logits of a large batch never stand in memory at once.
+
+Gradients are formed in the same sweep as the loss, chunk by chunk, so that nothing is kept or computed twice: what is
+saved is one state gradient (tokens, d_model) and one weight gradient (vocabulary, d_model).
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def cross_entropy(
+    states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float = 0.0, chunk: int = 512
+) -> tuple[Tensor, Tensor]:
+    """Summed loss over all tokens: with label smoothing (to train on) and without (to report).
+
+    states: (tokens, d_model); weight: (vocabulary, d_model); bias: (vocabulary) or None; labels: (tokens).
+    Only the first of the two carries gradients.
+    """
+    loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk)
+    return loss, plain
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float,
+                chunk: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+        vocabulary = weight.shape[0]
+        needs_states, needs_weight = ctx.needs_input_grad[:2]
+        accurate = torch.promote_types(states.dtype, torch.float32)
+        loss = states.new_zeros((), dtype=accurate)
+        plain = states.new_zeros((), dtype=accurate)
+        d_states = torch.empty_like(states) if needs_states else None
+        d_weight = torch.zeros_like(weight) if needs_weight else None
+        d_bias = torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[2] else None
+        weight_now = weight.to(states.dtype)
+        bias_now = None if bias is None else bias.to(states.dtype)
+        for start in range(0, len(states), chunk):
+            part, gold = states[start : start + chunk], labels[start : start + chunk, None]
+            logits = F.linear(part, weight_now, bias_now).to(accurate)
+            normaliser = logits.logsumexp(-1)
+            negative = normaliser - logits.gather(-1, gold).squeeze(-1)
+            plain += negative.sum()
+            if smoothing:
+                spread = normaliser - logits.mean(-1)
+                loss += ((1 - smoothing) * negative + smoothing * spread).sum()
+            if d_states is None and d_weight is None:
+                continue
+            # d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary
+            gradient = logits.sub_(normaliser[:, None]).exp_()
+            if smoothing:
+                gradient -= smoothing / vocabulary
+            gradient.scatter_add_(-1, gold, torch.full_like(gold, 1, dtype=accurate) * (smoothing - 1))
+            gradient = gradient.to(states.dtype)
+            if d_states is not None:
+                torch.mm(gradient, weight_now, out=d_states[start : start + chunk])
+            if d_weight is not None:
+                if d_weight.dtype == gradient.dtype:
+                    d_weight.addmm_(gradient.T, part)
+                else:
+                    d_weight += (gradient.T @ part).to(d_weight.dtype)
+            if d_bias is not None:
+                d_bias += gradient.sum(0).to(d_bias.dtype)
+        ctx.gradients = (d_states, d_weight, d_bias)
+        if not smoothing:
+            loss = plain.clone()
+        ctx.mark_non_differentiable(plain)
+        return loss, plain
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor | None) -> Any:
+        scale = outer[0]
+        assert scale is not None
+        d_states, d_weight, d_bias = (
+            None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
+        )
+        ctx.gradients = None  # the buffers are given away: a second backward pass would find nothing
+        return d_states, d_weight, d_bias, None, None, None

@@ -1,0 +1,49 @@
+"""The optimiser and its learning rate: AdamW, linear warm-up, then the inverse square root."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from tram.config import TrainConfig
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+    """AdamW as the config says; the learning rate of each update is set by `set_rate`."""
+    return torch.optim.AdamW(
+        [{"params": list(parameters), "peak": config.lr}],
+        lr=config.lr,
+        betas=config.betas,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def rate_factor(update: int, warmup: int) -> float:
+    """Share of the peak learning rate at an update (counted from 1): 1 at the end of the warm-up."""
+    if update < warmup:
+        return update / warmup
+    return float((max(warmup, 1) / update) ** 0.5)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, update: int, warmup: int) -> float:
+    """Give every group its own peak times the one schedule; returns the first group's rate."""
+    factor = rate_factor(update, warmup)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+    return float(optimizer.param_groups[0]["lr"])
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state as named tensors: NUMBER.KEY for the NUMBERth parameter."""
+    state = optimizer.state_dict()["state"]
+    return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+
+
+def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        number, key = name.split(".", 1)
+        state.setdefault(int(number), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,168 @@
+"""The public face of tram: text in, translations out.
+
+    translator = Translator.load("run")                        # a model folder or the output of `tram train`
+    translator.translate(["First sentence.", "Second."])       # a list of the same length
+    translator.translate_documents([["…"], ["…", "…"]])
+
+One translation comes out for every sentence that goes in, in the same order; an empty one for an empty one.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from tram.batches import padded_ids
+from tram.checkpoint import find_model, load_model, save_model
+from tram.errors import InputError
+from tram.search import search
+from tram.subwords import TextPipeline
+from tram.transformer import Transformer
+
+BATCH = 32  # sentences searched at once
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One way to translate a sentence; score: log-probability / length^penalty."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """A model, its text pipeline and the settings of the search."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        text: TextPipeline | None = None,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+        batch: int = BATCH,
+    ) -> None:
+        self.model = model.eval()
+        self._text = text
+        self.folder: Path | None = None
+        self.beam = beam
+        self.length_penalty = length_penalty
+        self.batch = batch
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+    ) -> Self:
+        """Read a model folder. Without text.json it works on ids only."""
+        folder = find_model(path)
+        model = load_model(folder, dtype).to(device)
+        text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+        translator = cls(model, text, beam, length_penalty)
+        translator.folder = folder
+        return translator
+
+    def save(self, path: Path | str) -> None:
+        """Write a model folder that `load` reads."""
+        save_model(self.model, path, self._text)
+
+    @property
+    def text(self) -> TextPipeline:
+        """The text pipeline; a model folder without one is asked for ids, not text."""
+        if self._text is None:
+            where = self.folder or "this model"
+            raise InputError(f"{where}: has no text.json, so it cannot take text; copy the text.json it was trained with")
+        return self._text
+
+    def translate(self, sentences: list[str]) -> list[str]:
+        """Translate a document, sentence by sentence."""
+        return self.translate_documents([sentences])[0]
+
+    def translate_documents(
+        self, documents: list[list[str]], advance: Callable[[int], None] | None = None
+    ) -> list[list[str]]:
+        """Translate many documents; `advance` is told how many sentences more are done."""
+        flat = [sentence for document in documents for sentence in document]
+        best = iter([options[0].text for options in self.n_best(flat, 1, advance)])
+        return [[next(best) for _ in document] for document in documents]
+
+    def n_best(
+        self, sentences: list[str], n: int = 5, advance: Callable[[int], None] | None = None
+    ) -> list[list[Translation]]:
+        """The n best translations of every sentence, best first; n at most the beam."""
+        if not 1 <= n <= self.beam:
+            raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
+        parts = _Parts(self.text, sentences, self.model.config.max_length - 2)
+        if parts.split:
+            warnings.warn(f"{parts.split} sentences were too long and were split for translation", stacklevel=2)
+        found: list[list[tuple[list[int], float]]] = [[] for _ in parts.ids]
+        order = sorted(range(len(parts.ids)), key=lambda i: len(parts.ids[i]))
+        for start in range(0, len(order), self.batch):
+            batch = order[start : start + self.batch]
+            for i, hypotheses in zip(batch, self.translate_ids([parts.ids[i] for i in batch]), strict=True):
+                found[i] = hypotheses
+            if advance is not None:
+                advance(len(batch))
+        return parts.join(found, n)
+
+    def translate_ids(self, sentences: list[list[int]]) -> list[list[tuple[list[int], float]]]:
+        """The hypotheses (ids, score) of one batch of sentences, given as ids without bos and eos, none empty."""
+        device = self.model.tokens.weight.device
+        with torch.inference_mode():
+            encoded = self.model.encode(padded_ids(sentences)[None].to(device))
+        # Twice the source and some: what is longer than that is a loop.
+        limits = [min(2 * len(ids) + 20, self.model.config.max_positions) for ids in sentences]
+        found = search(self.model, encoded, limits, self.beam, self.length_penalty)
+        return [[(hypothesis.ids, hypothesis.score) for hypothesis in hypotheses] for hypotheses in found]
+
+
+class _Parts:
+    """Sentences as ids, those too long for the model in several parts, and the way back."""
+
+    def __init__(self, text: TextPipeline, sentences: list[str], longest: int) -> None:
+        self.text = text
+        self.ids: list[list[int]] = []
+        self.places: list[range] = []  # the parts of every sentence
+        self.split = 0
+        for ids in text.encode(sentences, "source"):
+            start = len(self.ids)
+            self.ids += split_ids(ids, longest, text.bpe.pieces(ids)) if len(ids) > longest else [ids] * bool(ids)
+            self.places.append(range(start, len(self.ids)))
+            self.split += len(self.places[-1]) > 1
+
+    def join(self, found: list[list[tuple[list[int], float]]], n: int) -> list[list[Translation]]:
+        """N-best lists of the sentences from those of their parts; a split sentence has only its best."""
+        results = []
+        for place in self.places:
+            if len(place) == 0:
+                results.append([Translation("", 0.0)])
+            elif len(place) == 1:
+                options = found[place[0]][:n]
+                texts = self.text.decode([ids for ids, _ in options])
+                results.append([Translation(text, score) for text, (_, score) in zip(texts, options, strict=True)])
+            else:
+                best = [found[part][0] for part in place]
+                texts = self.text.decode([ids for ids, _ in best])
+                results.append([Translation(" ".join(texts), sum(score for _, score in best) / len(best))])
+        return results
+
+
+def split_ids(ids: list[int], longest: int, pieces: list[str]) -> list[list[int]]:
+    """Cut ids into parts of at most `longest`, where a word starts if that leaves no tiny part."""
+    starts = [i for i, piece in enumerate(pieces) if piece.startswith("▁")]
+    parts, start, words = [], 0, 0
+    while len(ids) - start > longest:
+        cut = start + longest
+        while words < len(starts) and starts[words] <= cut:
+            words += 1
+        if words and starts[words - 1] > start + longest // 2:
+            cut = starts[words - 1]
+        parts.append(ids[start:cut])
+        start = cut
+    return [*parts, ids[start:]]
