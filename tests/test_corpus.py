@@ -61,22 +61,18 @@ PIECES = [
     ),
     *("0", "7", "word", "Straße", "日本語", "\U0001f68b"),
 ]
-nasty = st.lists(
-    st.sampled_from(PIECES) | st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff")
-)
+nasty = st.lists(st.sampled_from(PIECES) | st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff"))
 nasty_text = nasty.map("".join)
-plain_text = st.lists(
-    st.sampled_from(["Wir", "fahren", "&", "a\u2028b", "1<2", '"so"', "x\x85y"]), min_size=1
-).map(" ".join)
+plain_text = st.lists(st.sampled_from(["Wir", "fahren", "&", "a\u2028b", "1<2", '"so"', "x\x85y"]), min_size=1).map(
+    " ".join
+)
 suffixes = st.sampled_from(["", ".gz", ".xz"])
 
 
 def documents_of(text: st.SearchStrategy[str]) -> st.SearchStrategy[list[ParallelDocument]]:
     pairs = st.lists(st.tuples(text, text), min_size=1, max_size=4)
     lists = st.lists(st.tuples(pairs, text), min_size=1, max_size=3, unique_by=lambda item: item[1])
-    return lists.map(
-        lambda items: [ParallelDocument([s for s, _ in p], [t for _, t in p], id) for p, id in items]
-    )
+    return lists.map(lambda items: [ParallelDocument([s for s, _ in p], [t for _, t in p], id) for p, id in items])
 
 
 def same(format: str, expected: list[ParallelDocument]) -> list[ParallelDocument]:
@@ -139,9 +135,7 @@ def test_either_side_of_one_file_can_be_read_alone(tmp_path, format):
     assert list(read_documents(tmp_path / "x", side="target")) == [Document(["Eins."], "a")]
 
 
-@pytest.mark.parametrize(
-    ("name", "format"), [("x.tsv", "tsv"), ("x.jsonl.gz", "jsonl"), ("x.xml.xz", "wmtxml")]
-)
+@pytest.mark.parametrize(("name", "format"), [("x.tsv", "tsv"), ("x.jsonl.gz", "jsonl"), ("x.xml.xz", "wmtxml")])
 def test_writers_go_by_the_suffix(tmp_path, name, format):
     write_parallel(tmp_path / name, None, [ParallelDocument(["One."], ["Eins."], "a")])
     assert detect_format(tmp_path / name) == format
@@ -216,9 +210,7 @@ def test_a_document_that_ends_earlier_on_one_side_is_named_with_both_lines(tmp_p
         "a.en and a.de differ in document 2: a.en:6 ends the document after 2 sentences, "
         "a.de:6 goes on; make both sides line-aligned"
     )
-    assert "a.de:2 ends the document after 1 sentence, a.en:2 goes on" in problem(
-        tmp_path, "A\nB\n", "a\n\nb\n"
-    )
+    assert "a.de:2 ends the document after 1 sentence, a.en:2 goes on" in problem(tmp_path, "A\nB\n", "a\n\nb\n")
 
 
 def test_a_document_more_on_one_side_is_named(tmp_path):

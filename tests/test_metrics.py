@@ -75,10 +75,7 @@ def damaged(documents: Documents, share: float, seed: int) -> Documents:
     """The same documents with a share of their words exchanged for one that never fits."""
     draw = random.Random(seed)
     return [
-        [
-            " ".join("?" if draw.random() < share else word for word in sentence.split())
-            for sentence in document
-        ]
+        [" ".join("?" if draw.random() < share else word for word in sentence.split()) for sentence in document]
         for document in documents
     ]
 
@@ -272,9 +269,7 @@ def test_a_clearly_better_system_is_found_and_the_sign_says_which():
     good, bad = damaged(reference, 0.1, seed=2), damaged(reference, 0.3, seed=3)
     up, down = compare(bad, good, [reference]), compare(good, bad, [reference])
     assert all(d.p < 0.05 and 0 < d.low < d.difference < d.high for d in up)
-    assert [(d.difference, d.low, d.high, d.p) for d in down] == [
-        (-d.difference, -d.high, -d.low, d.p) for d in up
-    ]
+    assert [(d.difference, d.low, d.high, d.p) for d in down] == [(-d.difference, -d.high, -d.low, d.p) for d in up]
 
 
 def test_equal_chances_are_rarely_called_a_difference():

@@ -23,6 +23,12 @@ ROUND_TRIPS = [
     ("de", "Drücken Sie Strg+C (oder Esc): Datei → Neu, 3,5 % bzw. 50%."),
     ("de", "Die Zeichen ꙮ und DOTDOTMULTI stehen so im Text."),
 ]
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
 SIGNS = st.text("abÄß19 .,:;!?'\"()-–_/{}[]<>%$€ꙮ„“…»\u00a0", max_size=40)
 
 
@@ -41,18 +47,7 @@ def test_a_protected_word_is_one_token(word: str) -> None:
 
 
 def test_quotes_and_prices_are_cut_as_moses_does() -> None:
-    assert moses("en").tokenize('"It costs $5 or 50%."') == [
-        '"',
-        "It",
-        "costs",
-        "$",
-        "5",
-        "or",
-        "50",
-        "%",
-        ".",
-        '"',
-    ]
+    assert moses("en").tokenize('"It costs $5 or 50%."') == words('" It costs $ 5 or 50 % . "')
 
 
 @given(SIGNS)
@@ -67,35 +62,9 @@ def test_normalisation_is_that_of_sacremoses(language: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-@given(
-    words=st.lists(
-        st.sampled_from(
-            [
-                "Der",
-                "the",
-                "etc.",
-                "Dr.",
-                "bzw.",
-                "U.S.",
-                "3",
-                "5.",
-                "No.",
-                "no.",
-                "house",
-                "Haus",
-                ",",
-                ".",
-                "...",
-                "?",
-                '"',
-                "(",
-                ")",
-            ]
-        )
-    )
-)
-def test_words_that_need_no_protection_are_cut_as_sacremoses_does(language: str, words: list[str]) -> None:
-    text = " ".join(words)
+@given(parts=st.lists(st.sampled_from(words('Der the etc. Dr. bzw. U.S. 3 5. No. no. house Haus , . ... ? " ( )'))))
+def test_words_that_need_no_protection_are_cut_as_sacremoses_does(language: str, parts: list[str]) -> None:
+    text = " ".join(parts)
     assert moses(language).tokenize(text) == MosesTokenizer(language).tokenize(text, escape=False)
 
 
@@ -107,29 +76,11 @@ def test_a_giant_line_goes_through(text: str) -> None:
 
 
 SENTENCES = [
-    ["The", "old", "House", "stands", "near", "the", "House", "of", "Ms", "Iron", "."],
-    ['"', "The", "iron", "House", '"', "is", "what", "the", "people", "say", ":", "The", "house", "."],
-    [
-        "IRON",
-        "!",
-        "the",
-        "Iron",
-        "Man",
-        "saw",
-        "the",
-        "iron",
-        "house",
-        ".",
-        "iPhone",
-        "is",
-        "what",
-        "an",
-        "iPhone",
-        "is",
-        ".",
-    ],
-    ["<b>", "People", "</b>", "call", "NATO", "and", "the", "people", "."],
-    ["(", "3", ")", "Iron", "is", "found", ".", "where", "?", "In", "Iron", "."],
+    words("The old House stands near the House of Ms Iron ."),
+    words('" The iron House " is what the people say : The house .'),
+    words("IRON ! the Iron Man saw the iron house . iPhone is what an iPhone is ."),
+    words("<b> People </b> call NATO and the people ."),
+    words("( 3 ) Iron is found . where ? In Iron ."),
 ]
 
 
@@ -138,6 +89,13 @@ def test_the_best_forms_are_those_of_sacremoses() -> None:
     expected = sorted(form for form in best if form[0].islower())
     assert Truecaser.learn(count_cases(SENTENCES)).words == expected
     assert "the" in expected
+
+
+@pytest.mark.parametrize("forms", ["say Iron or iron", "say iron or Iron"])
+def test_of_equally_frequent_forms_the_first_is_best_as_by_sacremoses(forms: str) -> None:
+    sentences = [words(f"We {forms}")]
+    best = MosesTruecaser().train(sentences)["best"]["iron"]
+    assert Truecaser.learn(count_cases(sentences)).truecase(["Iron"]) == [best]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +109,7 @@ def test_sentence_starts_are_truecased_as_by_sacremoses(sentence: str) -> None:
 
 
 @given(
-    st.lists(st.lists(st.sampled_from(["The", "the", "THE", "house", "House", ".", ":", "?", '"', "3"]))),
+    st.lists(st.lists(st.sampled_from(words('The the THE house House . : ? " 3')))),
     st.integers(0, 9),
 )
 def test_counts_of_parts_add_up_to_the_count_of_the_whole(sentences: list[list[str]], cut: int) -> None:
@@ -162,29 +120,7 @@ def test_counts_of_parts_add_up_to_the_count_of_the_whole(sentences: list[list[s
     assert Truecaser.learn(counts).words == Truecaser.learn(whole).words
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                "The",
-                "THE",
-                "House",
-                "iPhone",
-                "NATO",
-                ".",
-                "!",
-                "?",
-                ":",
-                '"',
-                "(",
-                "3",
-                "exit_group",
-                "<b>",
-                "Ärger",
-            ]
-        )
-    )
-)
+@given(st.lists(st.sampled_from(words('The THE House iPhone NATO . ! ? : " ( 3 exit_group <b> Ärger'))))
 def test_detruecasing_brings_capitals_back(tokens: list[str]) -> None:
     truecaser = Truecaser(["the", "house", "ärger", "nATO"])
     capitals = detruecase(tokens)
@@ -193,16 +129,7 @@ def test_detruecasing_brings_capitals_back(tokens: list[str]) -> None:
 
 def test_only_the_start_of_a_sentence_changes() -> None:
     truecaser = Truecaser(["the"])
-    assert truecaser.truecase(["The", "man", ":", "The", "THE", "The", ".", "The"]) == [
-        "the",
-        "man",
-        ":",
-        "The",
-        "THE",
-        "The",
-        ".",
-        "the",
-    ]
+    assert truecaser.truecase(words("The man : The THE The . The")) == words("the man : The THE The . the")
 
 
 SPLITS = [
@@ -273,8 +200,8 @@ def test_layout_stays_and_wrapped_sentences_are_whole() -> None:
 
 
 def test_short_lines_are_not_joined() -> None:
-    poem = "Roses are red\nViolets are blue\nand that is it\n"
-    assert split_document(poem, "en").sentences == poem.splitlines()
+    poem = "Roses are red\nViolets are blue\n\n    and that\n    is it\n"
+    assert split_document(poem, "en").sentences == ["Roses are red", "Violets are blue", "and that", "is it"]
 
 
 def test_an_ordinal_at_the_start_of_a_wrapped_line_is_no_list_item() -> None:

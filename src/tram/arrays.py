@@ -44,7 +44,11 @@ class GrowingArray:
 
     def _write_header(self) -> None:
         # numpy leaves room in a header for the first axis to grow, so that it can be written again at the end.
-        header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.length,),
+        }
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)
 
@@ -56,7 +60,9 @@ class GrowingArray:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -159,7 +165,7 @@ class PreparedData:
                 if isinstance(error, FileNotFoundError) or path.stat().st_size == 0:
                     raise InputError(f"{path}: is missing or empty; run `tram prepare` again") from None
                 if path.stat().st_size <= 128:  # numpy does not map an array without elements
-                    return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+                    return np.load(path, allow_pickle=False)
                 raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
             return array
 
@@ -170,5 +176,7 @@ class PreparedData:
         """The text pipeline that made these ids."""
         text = TextPipeline.load(self.folder)
         if text.fingerprint != self.fingerprint:
-            raise InputError(f"{self.folder / 'text.json'}: is not the pipeline that made these ids; run `tram prepare` again")
+            raise InputError(
+                f"{self.folder / 'text.json'}: is not the pipeline that made these ids; run `tram prepare` again"
+            )
         return text

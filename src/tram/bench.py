@@ -73,7 +73,7 @@ def _our_step(model: Transformer, source: Tensor, target: Tensor) -> Callable[[]
         decoded = model.decode(target[None], model.encode(source[None]))
         labels = decoded.layout.ids.roll(-1)
         loss, _ = cross_entropy(decoded.states, model.tokens.weight, None, labels, 0.1)
-        (loss / len(labels)).backward()  # type: ignore[no-untyped-call]
+        (loss / len(labels)).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -86,7 +86,7 @@ def _peer_step(model: Any, source: Tensor, target: Tensor) -> Callable[[], None]
 
     def step() -> None:
         output = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
-        F.cross_entropy(output.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1).backward()  # type: ignore[no-untyped-call]
+        F.cross_entropy(output.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1).backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -149,7 +149,12 @@ def alternately(work: dict[str, Callable[[], None]], rounds: int) -> dict[str, f
 
 def _row(name: str, seconds: dict[str, float], tokens: int) -> Row:
     ours, peer = seconds["tram"], seconds["transformers"]
-    return {"model": name, "tram tokens/s": tokens / ours, "transformers tokens/s": tokens / peer, "ratio": peer / ours}
+    return {
+        "model": name,
+        "tram tokens/s": tokens / ours,
+        "transformers tokens/s": tokens / peer,
+        "ratio": peer / ours,
+    }
 
 
 def table(rows: list[Row]) -> str:
@@ -158,4 +163,6 @@ def table(rows: list[Row]) -> str:
     cells = [[f"{v:,.2f}" if k == "ratio" else f"{v:,.0f}" if isinstance(v, float) else str(v) for k, v in row.items()]
              for row in rows]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in [header, *cells])
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in [header, *cells]
+    )

@@ -8,6 +8,7 @@ A training checkpoint is a folder named after its update (`00001000`) with `mode
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +49,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file(plain, path)
     except SafetensorError as error:
-        text = str(error)
-        number = int(text.split("os error ")[1].split(")")[0].split(",")[0]) if "os error " in text else None
-        raise OSError(number, text) from error
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]) if code else None, str(error)) from error
 
 
 def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
@@ -71,12 +71,16 @@ def load_weights(model: nn.Module, path: Path) -> None:
     if missing := sorted(own.keys() - tensors.keys()):
         raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
     if foreign := sorted(tensors.keys() - own.keys()):
-        raise InputError(f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram")
+        raise InputError(
+            f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
+        )
     with torch.no_grad():
         for name, parameter in own.items():
             if parameter.shape != tensors[name].shape:
                 found, wanted = list(tensors[name].shape), list(parameter.shape)
-                raise InputError(f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models")
+                raise InputError(
+                    f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models"
+                )
             parameter.copy_(tensors[name])
 
 
@@ -132,7 +136,9 @@ class Checkpoint:
         try:
             progress: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise InputError(f"{path}: is missing or damaged; remove the folder {self.folder} to go on before it") from None
+            raise InputError(
+                f"{path}: is missing or damaged; remove the folder {self.folder} to go on before it"
+            ) from None
         return progress
 
 
@@ -178,4 +184,4 @@ def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
         for checkpoint in checkpoints:
             tensors = load_tensors(checkpoint.folder / WEIGHTS)
             for name, parameter in own.items():
-                parameter += tensors[name].to(parameter) / len(checkpoints)
+                parameter.add_(tensors[name].to(parameter), alpha=1 / len(checkpoints))

@@ -8,7 +8,7 @@ import sys
 import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -23,10 +23,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[Optional[Path], typer.Option("--json", help="Write the result here as JSON, too; - for standard output.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result here as JSON, too; - for standard output.")]
 Format = Annotated[
-    Optional[str],
-    typer.Option("--format", help="Document format: blank, d, starts, tsv, bars, iwslt, sgml, wmtxml, jsonl. Found by looking."),
+    str | None,
+    typer.Option(
+        "--format",
+        help="Document format: blank, d, starts, tsv, bars, iwslt, sgml, wmtxml, jsonl. Found by looking.",
+    ),
 ]
 ModelOption = Annotated[Path, typer.Option("--model", help="Model folder, or the output folder of `tram train`.")]
 
@@ -39,7 +42,9 @@ class Pipeline(StrEnum):
 
 
 @app.callback(invoke_without_command=True)
-def _main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
     if version:
         from tram import __version__
 
@@ -50,7 +55,7 @@ def _main(version: Annotated[bool, typer.Option("--version", help="Print the ver
 @app.command()
 def stats(
     source: Annotated[Path, typer.Argument(help="Documents; a pair in one file counts both sides.")],
-    target: Annotated[Optional[Path], typer.Argument(help="The other side, line by line.")] = None,
+    target: Annotated[Path | None, typer.Argument(help="The other side, line by line.")] = None,
     format: Format = None,
     json_path: Json = None,
 ) -> None:
@@ -64,16 +69,27 @@ def stats(
 @app.command()
 def prepare(
     out: Annotated[Path, typer.Argument(help="Folder to write.")],
-    train: Annotated[list[str], typer.Option("--train", metavar="SOURCE TARGET", help="Training documents; may be repeated.")],
-    dev: Annotated[Optional[list[str]], typer.Option("--dev", metavar="SOURCE TARGET", help="Documents to report on.")] = None,
-    text: Annotated[Optional[Path], typer.Option("--text", help="Use this folder's text.json instead of learning one.")] = None,
+    train: Annotated[
+        list[str],
+        typer.Option("--train", metavar="SOURCE TARGET", help="Training documents; may be repeated."),
+    ],
+    dev: Annotated[
+        list[str] | None, typer.Option("--dev", metavar="SOURCE TARGET", help="Documents to report on.")
+    ] = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", help="Use this folder's text.json instead of learning one.")
+    ] = None,
     merges: Annotated[int, typer.Option(help="BPE merges to learn.")] = 30_000,
-    pipeline: Annotated[Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")] = Pipeline.moses,
+    pipeline: Annotated[
+        Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
+    ] = Pipeline.moses,
     source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
-    held_out: Annotated[float, typer.Option(help="Share of the training documents that training watches; 0: none.")] = 0.01,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the training documents that training watches; 0: none.")
+    ] = 0.01,
     seed: Annotated[int, typer.Option(help="Decides which documents are held out.")] = 1,
-    workers: Annotated[Optional[int], typer.Option(help="Processes; by default one for each core.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.")] = None,
     format: Format = None,
 ) -> None:
     """Turn raw parallel documents into ids: learns the text pipeline, encodes, holds documents out."""
@@ -93,7 +109,7 @@ def prepare(
 @app.command()
 def train(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/ holds examples with every key explained.")],
-    overrides: Annotated[Optional[list[str]], typer.Argument(help="Settings on top of it, as train.lr=3e-4.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings on top of it, as train.lr=3e-4.")] = None,
 ) -> None:
     """Train the stages that a config names. Run it again after a kill: it goes on where it stopped."""
     from tram.config import Config
@@ -113,11 +129,18 @@ def train(
 def translate(
     source: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Plain text; - or nothing: standard input.")] = "-",
     model: ModelOption = Path("model"),
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Where to write; standard output if not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write; standard output if not given.")
+    ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
-    lines: Annotated[bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
+    ] = False,
     length_penalty: Annotated[float, typer.Option(help="Scores are divided by length to this power.")] = 1.0,
-    n_best: Annotated[int, typer.Option(min=1, help="Give that many translations of each line, with scores (needs --lines).")] = 1,
+    n_best: Annotated[
+        int,
+        typer.Option(min=1, help="Give that many translations of each line, with scores (needs --lines)."),
+    ] = 1,
 ) -> None:
     """Translate a plain text document, keeping its paragraphs; or, with --lines, sentences."""
     from tram.translator import Translator
@@ -153,7 +176,9 @@ def translated_lines(translator: Any, text: str, n: int) -> str:
             documents.append([])
     results = translated(translator, documents)
     # A blank line stands between two documents, so that joining them by one gives every line back.
-    out = "\n".join("\n".join([*result, ""]) if i < len(results) - 1 else "\n".join(result) for i, result in enumerate(results))
+    out = "\n".join(
+        "\n".join([*result, ""]) if i < len(results) - 1 else "\n".join(result) for i, result in enumerate(results)
+    )
     return out + ("\n" if ended else "")
 
 
@@ -174,12 +199,19 @@ def translated(translator: Any, documents: list[list[str]]) -> list[list[str]]:
 @app.command()
 def evaluate(
     source: Annotated[Path, typer.Argument(help="Documents to translate.")],
-    reference: Annotated[Optional[Path], typer.Argument(help="Their right translations; not needed if SOURCE holds both.")] = None,
+    reference: Annotated[
+        Path | None, typer.Argument(help="Their right translations; not needed if SOURCE holds both.")
+    ] = None,
     model: ModelOption = Path("model"),
-    hypothesis: Annotated[Optional[Path], typer.Option(help="Keep the translations here, in the format of its suffix.")] = None,
+    hypothesis: Annotated[
+        Path | None, typer.Option(help="Keep the translations here, in the format of its suffix.")
+    ] = None,
     beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
     length_penalty: Annotated[float, typer.Option(help="Scores are divided by length to this power.")] = 1.0,
-    compat: Annotated[Optional[str], typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code.")] = None,
+    compat: Annotated[
+        str | None,
+        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
+    ] = None,
     format: Format = None,
     json_path: Json = None,
 ) -> None:
@@ -204,10 +236,16 @@ def evaluate(
 @app.command()
 def score(
     references: Annotated[list[Path], typer.Argument(help="One or more references.")],
-    inputs: Annotated[list[str], typer.Option("-i", "--input", metavar="FILE...", help="Translations; several are compared with the first.")],
-    source: Annotated[Optional[Path], typer.Option(help="The source documents, for d-BLEU/512.")] = None,
-    text: Annotated[Optional[Path], typer.Option(help="Folder with text.json, for d-BLEU/512.")] = None,
-    compat: Annotated[Optional[str], typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text.")] = None,
+    inputs: Annotated[
+        list[str],
+        typer.Option("-i", "--input", metavar="FILE...", help="Translations; several are compared with the first."),
+    ],
+    source: Annotated[Path | None, typer.Option(help="The source documents, for d-BLEU/512.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Folder with text.json, for d-BLEU/512.")] = None,
+    compat: Annotated[
+        str | None,
+        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text."),
+    ] = None,
     bootstrap: Annotated[int, typer.Option(help="Draws of documents for intervals and tests; 0: none.")] = 1000,
     seed: Annotated[int, typer.Option(help="Of those draws.")] = 12345,
     format: Format = None,
@@ -229,7 +267,9 @@ def score(
         systems.append((str(path), documents))
     sources = None if source is None else [d.sentences for d in read_documents(source, format)]
     wanted = pipeline if sources is not None else None
-    results = score_systems(systems, read, sources, wanted, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed)
+    results = score_systems(
+        systems, read, sources, wanted, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed
+    )
     report(scores_table(results), results_json(results), json_path)
 
 
@@ -238,7 +278,10 @@ app.add_typer(bench, name="bench")
 
 
 @bench.command("train")
-def bench_train(json_path: Json = None, rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 7) -> None:
+def bench_train(
+    json_path: Json = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 7,
+) -> None:
     """Training: tokens a second beside a BART of `transformers` of the same size."""
     from tram.bench import table, training
 
@@ -247,7 +290,10 @@ def bench_train(json_path: Json = None, rounds: Annotated[int, typer.Option(min=
 
 
 @bench.command("decode")
-def bench_decode(json_path: Json = None, rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 5) -> None:
+def bench_decode(
+    json_path: Json = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Repeats; the median counts.")] = 5,
+) -> None:
     """Beam search: tokens a second beside a BART of `transformers` of the same size."""
     from tram.bench import decoding, table
 
@@ -335,7 +381,9 @@ def pairs(option: str, values: list[str]) -> list[tuple[Path, Path]]:
     for value in values:
         paths = [Path(part) for part in value.split(TOGETHER)]
         if len(paths) > 2:
-            raise InputError(f"{option} takes a source and a target, not {len(paths)} files; repeat {option} for each pair")
+            raise InputError(
+                f"{option} takes a source and a target, not {len(paths)} files; repeat {option} for each pair"
+            )
         result.append((paths[0], paths[-1]))
     return result
 

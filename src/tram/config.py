@@ -43,7 +43,8 @@ class ModelConfig(Section):
     position_offset: Count = Field(0, description="row of the position table that the first token uses (BART: 2)")
     max_positions: Positive = Field(256, description="rows of the position table: no translation gets longer than this")
     max_length: Annotated[int, Field(ge=3)] = Field(
-        128, description="longest sentence in subwords, bos and eos counted: cut in training, split in translation"
+        128,
+        description="longest sentence in subwords, bos and eos counted: cut in training, split in translation",
     )
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")

@@ -113,9 +113,7 @@ def read_parallel(
     kind = _format(name)
     if source == target:
         if not kind.both:
-            raise InputError(
-                f"{source}: format {name} holds one side only; name the file of the other side too"
-            )
+            raise InputError(f"{source}: format {name} holds one side only; name the file of the other side too")
         return _read_both(source, kind)
     if format is None and (other := detect_format(target)) != name:
         raise InputError(
@@ -129,9 +127,7 @@ def _read_both(path: Path, format: Format) -> Iterator[ParallelDocument]:
     number = 0
     for passage in format.read(Lines(path), "both"):
         if len(passage.source) != len(passage.target):
-            raise InputError(
-                f"{path}:{passage.end} {_unequal(number + 1, passage.id, passage.source, passage.target)}"
-            )
+            raise InputError(f"{path}:{passage.end} {_unequal(number + 1, passage.id, passage.source, passage.target)}")
         if passage.source:
             number += 1
             yield ParallelDocument(passage.source, passage.target, passage.id)
@@ -318,9 +314,7 @@ def write_parallel(
     elif kind.both:
         outputs = [_Output(source, kind, "both")]
     else:
-        raise InputError(
-            f"{source}: this format holds one side only; name a second file or write tsv or jsonl"
-        )
+        raise InputError(f"{source}: this format holds one side only; name a second file or write tsv or jsonl")
     return _write(_with_starts(outputs), _checked_pairs(documents))
 
 
@@ -334,9 +328,7 @@ def _with_starts(outputs: list[_Output]) -> list[_Output]:
     indexes = {Starts.index_path(output.path): output for output in outputs}
     for output in outputs:
         if output.path in indexes:
-            raise InputError(
-                f"{output.path}: is the name of the file of starts; choose a suffix other than .doc"
-            )
+            raise InputError(f"{output.path}: is the name of the file of starts; choose a suffix other than .doc")
     return outputs + [_Output(path, StartsIndex(), "source") for path in indexes]
 
 
@@ -375,6 +367,4 @@ def _write_entry(handle: TextIO, text: str, entry: Entry) -> None:
         handle.write(text)
     except UnicodeEncodeError as error:
         where = describe(entry.number, entry.id)
-        raise InputError(
-            f"{entry.path}: cannot hold {where}: half a surrogate pair is no UTF-8; remove it"
-        ) from error
+        raise InputError(f"{entry.path}: cannot hold {where}: half a surrogate pair is no UTF-8; remove it") from error

@@ -1,7 +1,7 @@
 """Progress of long work, on standard error: a live bar on a terminal, a plain line now and then elsewhere.
 
-    with Progress("tokenising", total=lines, unit="lines") as progress:
-        progress.advance(1000, note="loss 4.32")
+with Progress("tokenising", total=lines, unit="lines") as progress:
+    progress.advance(1000, note="loss 4.32")
 """
 
 import sys
@@ -79,7 +79,9 @@ class Progress:
             line += f", {clock((self.total - self.done) / self._rate())} left"
         return f"{line}  {self.note}".rstrip()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._bar:
             self._bar.stop()
         elif not self.hidden and kind is None:

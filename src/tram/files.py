@@ -56,8 +56,8 @@ def remove(path: Path) -> None:
     """Remove a file or a folder, if it is there."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    elif path.exists():
+        path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -110,9 +110,7 @@ class Lines:
         try:
             text = raw[:end].decode("utf-8")
         except UnicodeDecodeError as error:
-            self.refuse(
-                number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8"
-            )
+            self.refuse(number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8")
         return text.removeprefix("\ufeff") if number == 1 else text
 
     def refuse(self, number: int, problem: str) -> NoReturn:
@@ -264,9 +262,7 @@ class Marked(Format):
             elif passage is not None:
                 passage.add(number, line)
             elif line.strip():
-                lines.refuse(
-                    number, "stands before the first <d>; put <d> on a line of its own above each document"
-                )
+                lines.refuse(number, "stands before the first <d>; put <d> on a line of its own above each document")
         if passage is not None:
             yield passage
 
@@ -276,9 +272,7 @@ class Marked(Format):
         (sentences,) = entry.columns
         for i, sentence in enumerate(sentences):
             if sentence.strip() == self.MARK:
-                entry.refuse(
-                    i, "it is <d>, which opens a document; change it or write the blank or jsonl format"
-                )
+                entry.refuse(i, "it is <d>, which opens a document; change it or write the blank or jsonl format")
         return joined_lines([self.MARK, *sentences])
 
 
@@ -291,9 +285,7 @@ class Starts(Format):
         starts = self._starts(index)
         at, start = next(starts, (1, None))
         if start is None:
-            index.refuse(
-                1, "is missing: the file is empty; give the 0-based line number of each document's start"
-            )
+            index.refuse(1, "is missing: the file is empty; give the 0-based line number of each document's start")
         passage = Passage.one_sided(1)
         number = 0
         for number, line in lines:
@@ -305,24 +297,18 @@ class Starts(Format):
             passage.add(number, line)
         yield passage
         if start is not None and start > number:
-            index.refuse(
-                at, f"starts a document at {start}, but {lines.path} has {number} lines; make both anew"
-            )
+            index.refuse(at, f"starts a document at {start}, but {lines.path} has {number} lines; make both anew")
 
     def _starts(self, index: Lines) -> Iterator[tuple[int, int | None]]:
         last = 0
         for number, line in index:
             if not (line.strip().isascii() and line.strip().isdigit()):
-                index.refuse(
-                    number, f"is {line.strip()!r}; give the 0-based line number of a document's start"
-                )
+                index.refuse(number, f"is {line.strip()!r}; give the 0-based line number of a document's start")
             start = int(line)
             if number == 1 and start != 0:
                 index.refuse(number, f"is {start}, but the first document starts at 0; count lines from 0")
             if start < last:
-                index.refuse(
-                    number, f"is {start}, below the {last} before it; give the starts in ascending order"
-                )
+                index.refuse(number, f"is {start}, below the {last} before it; give the starts in ascending order")
             last = start
             yield number, start
 
@@ -383,9 +369,7 @@ class Columns(Format):
                 lines.refuse(number, f"has {len(cells)} of {needed} columns; write it as {shape!r}")
             found = found or len(cells)
             if len(cells) != found:
-                lines.refuse(
-                    number, f"has {len(cells)} columns and the lines above {found}; give each the same number"
-                )
+                lines.refuse(number, f"has {len(cells)} columns and the lines above {found}; give each the same number")
             if passage is None or passage.id != cells[0]:
                 if passage is not None:
                     yield passage
@@ -409,9 +393,7 @@ class Columns(Format):
         texts = [self.separator.join((entry.name, *row)) for row in rows]
         for i, (row, text) in enumerate(zip(rows, texts, strict=True)):
             if text.split(self.separator) != [entry.name, *row]:
-                entry.refuse(
-                    i, f"it or the id holds {self.separator!r}, which ends a column; remove it or write jsonl"
-                )
+                entry.refuse(i, f"it or the id holds {self.separator!r}, which ends a column; remove it or write jsonl")
         return joined_lines(texts)
 
 
@@ -443,9 +425,7 @@ class JsonLines(Format):
         present = [key for key in ("source", "target") if key in value]
         texts = {key: self._sentences(lines, number, key, value[key]) for key in present}
         id = value.get("id")
-        return Passage(
-            None if id is None else str(id), number, texts.get("source", []), texts.get("target", [])
-        )
+        return Passage(None if id is None else str(id), number, texts.get("source", []), texts.get("target", []))
 
     @staticmethod
     def _sentences(lines: Lines, number: int, key: str, value: Any) -> list[str]:

@@ -5,6 +5,7 @@ decoded. Attention runs on `torch.nn.functional.scaled_dot_product_attention`.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -88,7 +89,9 @@ class Context(nn.Module):
         """State before the first sentence."""
         raise NotImplementedError
 
-    def forward(self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState) -> tuple[Tensor, ContextState]:
+    def forward(
+        self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState
+    ) -> tuple[Tensor, ContextState]:
         """All sentences of all documents. inputs, local: (real tokens, d_model)."""
         raise NotImplementedError
 
@@ -122,7 +125,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(d_model, width)
         self.outer = nn.Linear(width, d_model)
-        self.activation = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[activation]
+        activations: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+        self.activation = activations[activation]
         self.dropout = nn.Dropout(0.0)  # on the inner states
         for linear in (self.inner, self.outer):
             nn.init.xavier_uniform_(linear.weight)

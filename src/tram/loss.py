@@ -12,7 +12,12 @@ from torch import Tensor
 
 
 def cross_entropy(
-    states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float = 0.0, chunk: int = 512
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    smoothing: float = 0.0,
+    chunk: int = 512,
 ) -> tuple[Tensor, Tensor]:
     """Summed loss over all tokens: with label smoothing (to train on) and without (to report).
 

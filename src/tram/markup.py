@@ -24,12 +24,8 @@ _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _EDGE = re.compile(r"^[ \t\r\n]+|[ \t\r\n]+$")
 _BREAK = re.compile(r"[ \t]*\n\s*")
-_TOKEN = re.compile(
-    r"<doc\b(?P<doc>[^>]*)>|(?P<end></doc\s*>)|<seg\b[^>]*>(?P<seg>.*?)</seg\s*>", re.I | re.S
-)
-_TAG = re.compile(
-    rf"\s*<(?P<close>/?)(?P<name>xml|doc|{'|'.join(TALK_HEAD + TALK_REST)})\b(?P<rest>[^>]*)", re.I
-)
+_TOKEN = re.compile(r"<doc\b(?P<doc>[^>]*)>|(?P<end></doc\s*>)|<seg\b[^>]*>(?P<seg>.*?)</seg\s*>", re.I | re.S)
+_TAG = re.compile(rf"\s*<(?P<close>/?)(?P<name>xml|doc|{'|'.join(TALK_HEAD + TALK_REST)})\b(?P<rest>[^>]*)", re.I)
 _DECLARATION = re.compile(r"\s*<[?!]|\s*</?(mteval|srcset|refset|tstset)\b", re.I)
 _DOCID = re.compile(r"""\bdocid\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -142,9 +138,7 @@ def _read_talks(lines: Lines) -> Iterator[Passage]:
             if passage is not None and not _DECLARATION.match(line):
                 passage.add(number, unescape(line.strip()))
             elif line.strip() and not _DECLARATION.match(line):
-                lines.refuse(
-                    number, "stands before the first <doc>, <url> or <title>; give each talk its tags"
-                )
+                lines.refuse(number, "stands before the first <doc>, <url> or <title>; give each talk its tags")
             continue
         name = tag["name"].lower()
         ends = name == "doc" or (name in TALK_HEAD and passage is not None and bool(passage.source))
@@ -174,9 +168,7 @@ class WmtXml(Format):
             if missing and document.suite:
                 continue
             if missing:
-                lines.refuse(
-                    document.line, f"opens a document without <{missing[0]}>; add it or take the document out"
-                )
+                lines.refuse(document.line, f"opens a document without <{missing[0]}>; add it or take the document out")
             source, target = (document.texts.get(element, []) for element in self.ELEMENTS.values())
             yield Passage(document.id, document.end, source, target)
 
@@ -188,9 +180,7 @@ class WmtXml(Format):
         """Refuses the control characters that XML cannot hold."""
         entry.check_lines()
         if _NOT_XML.search(entry.name):
-            raise InputError(
-                f"{entry.path}: cannot hold the id {entry.name!r} of document {entry.number}; change it"
-            )
+            raise InputError(f"{entry.path}: cannot hold the id {entry.name!r} of document {entry.number}; change it")
         sides = ("source", "target") if entry.sides == "both" else (entry.sides,)
         parts = [self._side(entry, side, column) for side, column in zip(sides, entry.columns, strict=True)]
         # "und" is the code of a language that is not stated; other tools want the attribute to be there.

@@ -279,9 +279,7 @@ def _score(measure: Measure, result: _Outcome, resampling: Resampling | None) ->
     return Score(measure.name, result.value, measure.signature, low, high, resampling)
 
 
-def _difference(
-    measure: Measure, baseline: _Outcome, system: _Outcome, resampling: Resampling | None
-) -> Difference:
+def _difference(measure: Measure, baseline: _Outcome, system: _Outcome, resampling: Resampling | None) -> Difference:
     """Put a difference, its interval and its p-value together."""
     low, high, p = None, None, None
     if baseline.resampled is not None and system.resampled is not None:

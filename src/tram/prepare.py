@@ -168,7 +168,9 @@ def _tokenise(cache: Path, pair: Pair, settings: Settings, pool: "Workers", coun
             for total, part in zip(cases, chunk.cases, strict=True):
                 total.update(part)
     if result.cut:
-        progress.say(f"warning: {result.cut} sentences of {pair[0].name} are longer than {LONGEST:,} characters and are cut")
+        progress.say(
+            f"warning: {result.cut} sentences of {pair[0].name} are longer than {LONGEST:,} characters and are cut"
+        )
     if count:
         write_json(cache / f"{key}.cases", [dict(part) for part in cases])
     write_json(about, {"sentences": result.sentences, "cut": result.cut})
@@ -263,7 +265,10 @@ def _truecased(truecaser: Truecaser, sentences: list[str]) -> list[str]:
 
 
 def _encode(
-    folder: Path, splits: dict[str, Iterator[tuple[list[str], list[str]]]], text: TextPipeline, pool: "Workers"
+    folder: Path,
+    splits: dict[str, Iterator[tuple[list[str], list[str]]]],
+    text: TextPipeline,
+    pool: "Workers",
 ) -> dict[str, dict[str, int]]:
     """Write the ids of all splits; gives their sizes."""
     sizes = {}
@@ -282,7 +287,9 @@ def _encode(
 _loaded: dict[Path, TextPipeline] = {}  # of this worker process: reading it takes longer than encoding a chunk
 
 
-def _encode_chunk(task: tuple[Path, list[tuple[list[str], list[str]]]]) -> list[tuple[list[list[int]], list[list[int]]]]:
+def _encode_chunk(
+    task: tuple[Path, list[tuple[list[str], list[str]]]],
+) -> list[tuple[list[list[int]], list[list[int]]]]:
     path, documents = task
     text = _loaded.get(path) or _loaded.setdefault(path, TextPipeline.load(path))
 

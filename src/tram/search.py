@@ -2,8 +2,9 @@
 
     hypotheses = search(model, model.encode(source), limits, beam=5)     # per sentence, the best first
 
-A sentence is done when `beam` hypotheses of it have ended, or at its own length limit; then it leaves the batch. What
-is found for a sentence does not depend on its neighbours in the batch. With beam 1 this is greedy search.
+A sentence is done when `beam` hypotheses of it have ended and none under way scores better than the worst of them, or
+at its own length limit; then it leaves the batch. What is found for a sentence does not depend on its neighbours in
+the batch. With beam 1 this is greedy search.
 """
 
 from dataclasses import dataclass
@@ -41,9 +42,14 @@ def search(
     while len(beams.sentences):
         beams.extend(model)
         for row, hypothesis in beams.take_finished():
-            found[int(beams.sentences[row])].append(hypothesis)
-        beams.drop([len(found[i]) >= beam for i in beams.sentences.tolist()])
-    return [sorted(hypotheses, key=lambda h: -h.score)[:beam] for hypotheses in found]
+            i = int(beams.sentences[row])
+            found[i] = sorted([*found[i], hypothesis], key=lambda h: -h.score)[:beam]
+        best = beams.best_under_way()
+        done = [
+            len(found[i]) == beam and found[i][-1].score >= best[row] for row, i in enumerate(beams.sentences.tolist())
+        ]
+        beams.drop(done)
+    return found
 
 
 class _Beams:
@@ -95,7 +101,7 @@ class _Beams:
             eos = scores[..., EOS].clone()
             scores[at_limit] = -torch.inf
             scores[..., EOS] = eos
-        n, width, vocabulary = scores.shape
+        width, vocabulary = scores.shape[1:]
         wanted = min(2 * self.beam, width * vocabulary)
         rows = scores.topk(min(wanted, vocabulary), dim=-1)  # per hypothesis first: shorter lists to merge
         best = rows.values.flatten(1).topk(wanted, dim=-1)
@@ -134,6 +140,11 @@ class _Beams:
                 finished.append((row, Hypothesis(ids, score)))
         self.ended = []
         return finished
+
+    def best_under_way(self) -> list[float]:
+        """For every sentence the best score, at its present length, of a hypothesis that goes on."""
+        best: list[float] = (self.scores.amax(-1) / self.decoding.steps**self.penalty).tolist()
+        return best
 
     def drop(self, done: list[bool]) -> None:
         """Let the sentences leave the batch that are done or have reached their limit."""

@@ -57,9 +57,7 @@ class _SideCount:
         return SideStats(self.words, self.words / self.sentences, self.longest, self.empty)
 
 
-def corpus_stats(
-    source: Path | str, target: Path | str | None = None, format: str | None = None
-) -> CorpusStats:
+def corpus_stats(source: Path | str, target: Path | str | None = None, format: str | None = None) -> CorpusStats:
     """Count one file, two aligned files, or one file that holds both sides."""
     lengths: Counter[int] = Counter()
     left, right = _SideCount(), _SideCount()
@@ -79,9 +77,7 @@ def corpus_stats(
     )
 
 
-def _sides(
-    source: Path | str, target: Path | str | None, format: str | None
-) -> Iterator[tuple[list[str], list[str]]]:
+def _sides(source: Path | str, target: Path | str | None, format: str | None) -> Iterator[tuple[list[str], list[str]]]:
     if target is None and not holds_both_sides(source, format):
         return ((document.sentences, []) for document in read_documents(source, format))
     return ((document.source, document.target) for document in read_parallel(source, target, format))
@@ -108,9 +104,7 @@ def stats_table(stats: CorpusStats) -> str:
     ]
     sides = [side for side in (stats.source, stats.target) if side is not None]
     columns = [_side_cells(side) for side in sides]
-    per_side = zip(
-        ("words", "words/sentence", "longest sentence, words", "empty sentences"), *columns, strict=True
-    )
+    per_side = zip(("words", "words/sentence", "longest sentence, words", "empty sentences"), *columns, strict=True)
     header = ("", "source", "target") if len(sides) == 2 else ()
     table = [*rows, header, *per_side] if header else [*rows, *per_side]
     return "\n".join(_line(row) for row in table)

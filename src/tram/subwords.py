@@ -8,7 +8,7 @@ text.save(folder); TextPipeline.load(folder)
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -33,6 +33,7 @@ FIRST_CHARACTER = len(SPECIALS) + len(BYTES)
 
 WORD = r" ?\S+|\s"  # a blank belongs to the word behind it; what a run of blanks has more stands alone
 RARE = 5  # characters seen less often are spelled in bytes
+MARGIN = 20_000  # room for the alphabet, unknown before the one pass, and for merges that cannot be used
 VERSION = 1
 
 Side = Literal["source", "target"]
@@ -63,14 +64,10 @@ class BPE:
 
     @classmethod
     def learn(cls, lines: Iterable[str], merges: int = 30_000, rare: int = RARE) -> Self:
-        """Learn up to `merges` merges; characters that occur less than `rare` times are left to bytes."""
-        lines = [" " + line for line in lines]
-        check_unicode(lines)
+        """Learn `merges` merges in one pass; characters seen less than `rare` times are left to bytes."""
         counts: Counter[str] = Counter()
-        for line in lines:
-            counts.update(line)
+        learned = _train(_counted(lines, counts), merges + MARGIN)
         alphabet = "".join(sorted(character for character, count in counts.items() if count >= rare))
-        learned = _train(lines, alphabet, merges + len(RESERVED)) if alphabet else []
         return cls(alphabet, _usable(learned, alphabet)[:merges])
 
     @property
@@ -85,9 +82,7 @@ class BPE:
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The ids of many texts, without BOS and EOS."""
         check_unicode(texts)
-        encodings = self._tokenizer.encode_batch_fast(
-            [" " + text for text in texts], add_special_tokens=False
-        )
+        encodings = self._tokenizer.encode_batch_fast([" " + text for text in texts], add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -100,22 +95,24 @@ class BPE:
         return [self._pieces[number].replace(" ", "▁") for number in ids]
 
 
-def _train(lines: list[str], alphabet: str, merges: int) -> list[Merge]:
+def _counted(lines: Iterable[str], counts: Counter[str]) -> Iterator[str]:
+    """Pass lines on as they are encoded and count their characters on the way."""
+    for number, line in enumerate(lines, 1):
+        check_unicode([line], number)
+        counts.update(" " + line)
+        yield " " + line
+
+
+def _train(lines: Iterator[str], pieces: int) -> list[Merge]:
     tokenizer = Tokenizer(BPEModel())
     tokenizer.pre_tokenizer = Split(Regex(WORD), "isolated")
-    trainer = BpeTrainer(
-        vocab_size=len(alphabet) + merges,
-        min_frequency=2,
-        initial_alphabet=list(alphabet),
-        limit_alphabet=len(alphabet),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(lines, trainer, length=len(lines))
+    trainer = BpeTrainer(vocab_size=pieces, min_frequency=2, show_progress=False)
+    tokenizer.train_from_iterator(lines, trainer)
     return [(left, right) for left, right in json.loads(tokenizer.to_str())["model"]["merges"]]
 
 
 def _usable(merges: list[Merge], alphabet: str) -> list[Merge]:
-    """Leave out merges that would spell a special or byte piece, and those that build on them."""
+    """Leave out merges of rare characters or into special or byte pieces, and those that build on them."""
     known = set(alphabet)
     usable = []
     for left, right in merges:
@@ -125,14 +122,14 @@ def _usable(merges: list[Merge], alphabet: str) -> list[Merge]:
     return usable
 
 
-def check_unicode(texts: list[str]) -> None:
-    """Refuse half characters, which no UTF-8 file can hold."""
-    for number, text in enumerate(texts, 1):
+def check_unicode(texts: list[str], first: int = 1) -> None:
+    """Refuse half characters, which no UTF-8 file can hold; `first` is the number of the first text."""
+    for number, text in enumerate(texts, first):
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise InputError(
-                f"sentence {number} of this batch holds half a character (U+{ord(text[error.start]):04X}, a"
+                f"sentence {number} holds half a character (U+{ord(text[error.start]):04X}, a"
                 " lone surrogate): read the text as UTF-8 or remove it"
             ) from error
 
@@ -237,9 +234,7 @@ class TextPipeline:
         file = _read(path)
         merges = _usable(file.merges, file.alphabet)
         if len(merges) != len(file.merges) or len(set(file.alphabet)) != len(file.alphabet):
-            raise InputError(
-                f"{path}: its merges do not fit its alphabet: take it from the model's source again"
-            )
+            raise InputError(f"{path}: its merges do not fit its alphabet: take it from the model's source again")
         source, target = (Truecaser(words.split()) for words in (file.source_truecase, file.target_truecase))
         bpe = BPE(file.alphabet, merges)
         return cls(file.pipeline, file.source_language, file.target_language, bpe, source, target)
@@ -278,23 +273,15 @@ def _read(path: Path) -> _File:
         text = path.read_text(encoding="utf-8")
         header = _Header.model_validate_json(text)
         if header.version > VERSION:
-            raise InputError(
-                f"{path}: is of version {header.version}, this tram reads {VERSION}: install a newer tram"
-            )
+            raise InputError(f"{path}: is of version {header.version}, this tram reads {VERSION}: install a newer tram")
         return _File.model_validate_json(text)
     except FileNotFoundError as error:
-        raise InputError(
-            f"{path}: there is no such file: name a folder of a model or of prepared data"
-        ) from error
+        raise InputError(f"{path}: there is no such file: name a folder of a model or of prepared data") from error
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read ({error.strerror}): check the path and its permissions"
-        ) from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}): check the path and its permissions") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text: {anew}") from error
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the file"
-        raise InputError(
-            f"{path}: is not a text pipeline of tram ({where}: {problem['msg']}): {anew}"
-        ) from error
+        raise InputError(f"{path}: is not a text pipeline of tram ({where}: {problem['msg']}): {anew}") from error

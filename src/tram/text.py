@@ -239,8 +239,7 @@ def _words(text: str) -> frozenset[str]:
 # Abbreviations inside a sentence: a name, a noun or an explanation follows.
 GOES_ON = {
     "en": _words(
-        "mr mrs ms messrs dr prof st rev gen col capt lt sgt sen rep gov hon pres vs cf e.g i.e viz"
-        " approx ca esp"
+        "mr mrs ms messrs dr prof st rev gen col capt lt sgt sen rep gov hon pres vs cf e.g i.e viz approx ca esp"
     ),
     "de": _words(
         "hr fr dr prof dipl ing st bzw ca vgl evtl ggf inkl exkl bspw sog insb geb gest verh ehem mind"
@@ -249,12 +248,8 @@ GOES_ON = {
 }
 # Abbreviations only where a number follows.
 BEFORE_NUMBER = {
-    "en": _words(
-        "no nos nr fig figs vol vols p pp art ch sec eq op jan feb mar apr jun jul aug sep sept oct nov dec"
-    ),
-    "de": _words(
-        "nr nrn abb art abs bd kap s tab ziff z str tel jan feb apr jun jul aug sep sept okt nov dez"
-    ),
+    "en": _words("no nos nr fig figs vol vols p pp art ch sec eq op jan feb mar apr jun jul aug sep sept oct nov dec"),
+    "de": _words("nr nrn abb art abs bd kap s tab ziff z str tel jan feb apr jun jul aug sep sept okt nov dez"),
 }
 # Words that start a sentence where an initial, an ordinal or U.S. may have ended the one before.
 STARTERS = {
@@ -297,9 +292,7 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], language: str) -
     before = text[max(start, match.start() - 40) : match.start()]
     word = (before.split() or [""])[-1].lstrip(OPENING)
     behind = text[match.end() : match.end() + 40].lstrip(OPENING)
-    if _goes_on(word, before, match["next"], language) or (
-        word.isdecimal() and word == text[start : match.start()]
-    ):
+    if _goes_on(word, before, match["next"], language) or (word.isdecimal() and word == text[start : match.start()]):
         return False
     starter = re.split(r"\W", behind, maxsplit=1)[0] in STARTERS.get(language, NONE)
     return starter or not _may_go_on(word, language)
@@ -321,17 +314,15 @@ def _may_go_on(word: str, language: str) -> bool:
 
 # Documents -----------------------------------------------------------------------------------------
 
-MARKER = re.compile(
-    r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?"
-)  # before an item, a heading
-BULLET = re.compile(
-    r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s"
-)  # a new line wherever it stands; "3. " may be a wrapped date
+# What stands before the text of a list item or a heading. A bullet makes a line an item wherever it stands;
+# "3. " may be a date after a line break.
+MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
+BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
 WRAP = re.compile(r"\s*\n\s*")
 
 
 @dataclass(frozen=True)
-class Layout:
+class PlainText:
     """A plain text as its sentences and all that stands before, between and after them."""
 
     sentences: list[str]
@@ -347,7 +338,7 @@ class Layout:
         return "".join(parts)
 
 
-def split_document(text: str, language: str) -> Layout:
+def split_document(text: str, language: str) -> PlainText:
     """Split plain text into sentences so that translations can take their places.
 
     A blank line, a list item, a deeper indentation and a line that ends early end a paragraph. Lines that
@@ -366,7 +357,7 @@ def split_document(text: str, language: str) -> Layout:
             gaps.append(text[kept : start + first])
             sentences.append(WRAP.sub(" ", sentence))
             kept = start + last
-    return Layout(sentences, [*gaps, text[kept:]])
+    return PlainText(sentences, [*gaps, text[kept:]])
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -378,7 +369,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         for line, following in zip(group, [*group[1:], ""], strict=True):
             position += len(line)
             if not following or not _continues(line, following, marker, width):
-                yield start + marker, position
+                yield start + len(marker), position
                 start, marker = position, _marker(following)
 
 
@@ -394,19 +385,19 @@ def _groups(text: str) -> Iterator[list[str]]:
         yield group
 
 
-def _marker(line: str) -> int:
+def _marker(line: str) -> str:
     match = MARKER.match(line)
-    return match.end() if match else 0
+    return match[0] if match else ""
 
 
-def _continues(line: str, following: str, column: int, width: int) -> bool:
-    """Whether a line, with text from `column` on, breaks because the first word of the next did not fit."""
+def _continues(line: str, following: str, marker: str, width: int) -> bool:
+    """Whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
     text = following.strip()
     indentation = len(following) - len(following.lstrip())
-    if not text or BULLET.match(following) or indentation > column:
+    if not text or BULLET.match(following) or indentation > len(marker):
         return False
-    if text[0].islower() and 0 < indentation == column:  # below the text of a list item
+    lower = text[0].islower()
+    if lower and marker.strip() and indentation == len(marker):  # right below the text of a list item
         return True
-    narrowest = 30 if text[0].islower() else 60
     full = len(line.rstrip()) + 1 + len(text.split(maxsplit=1)[0]) > width
-    return full and narrowest <= width <= 120
+    return full and (30 if lower else 60) <= width <= 120

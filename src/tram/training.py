@@ -65,7 +65,7 @@ def remember_config(config: Config) -> None:
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in values.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
     return flat
@@ -132,9 +132,12 @@ class Trainer:
         """Train until the updates are done or patience is at its end, then write the model folder."""
         self.resume()
         stage, standing = self.stage, self.standing
-        with Metrics(self.folder / "metrics.jsonl", standing.update, self.accelerator.is_main_process) as metrics, \
-                Progress("training", stage.updates, "updates", standing.update, hidden=not self.accelerator.is_main_process) \
-                as progress, stop_signals(self.accelerator.num_processes == 1) as stopped:  # fmt: skip
+        main = self.accelerator.is_main_process
+        with (
+            Metrics(self.folder / "metrics.jsonl", standing.update, main) as metrics,
+            Progress("training", stage.updates, "updates", standing.update, hidden=not main) as progress,
+            stop_signals(self.accelerator.num_processes == 1) as stopped,
+        ):
             self.introduce(progress.say)
             while standing.update < stage.updates and not standing.ended:
                 began = time.monotonic()
@@ -158,9 +161,10 @@ class Trainer:
     def introduce(self, say: Callable[[str], None]) -> None:
         """Say what is about to be trained."""
         parameters = sum(p.numel() for p in self.model.parameters())
-        say(f"{parameters:,} parameters, {len(self.plan.usable):,} sentence pairs, {len(self.epoch(0)):,} batches an epoch")
+        say(f"{parameters:,} parameters, {len(self.plan.usable):,} sentence pairs in {len(self.epoch(0)):,} batches")
         if self.plan.cut:
-            say(f"warning: {self.plan.cut:,} sentence pairs are longer than {self.config.model.max_length} subwords and are cut")
+            longest = self.config.model.max_length
+            say(f"warning: {self.plan.cut:,} sentence pairs are longer than {longest} subwords and are cut")
         if self.standing.update:
             say(f"going on after update {self.standing.update:,}")
 
@@ -353,7 +357,7 @@ def tensorboard(folder: Path, update: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder), purge_step=update + 1)  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder), purge_step=update + 1)
 
 
 def make_accelerator(precision: str) -> Accelerator:
@@ -409,7 +413,11 @@ def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
 
 def model_card(config: Config, standing: Standing) -> str:
     """README.md of a freshly trained model folder."""
-    best = "" if standing.best_update is None else f"\nBest update: {standing.best_update} ({config.train.watch} on held-out documents)."
+    best = (
+        ""
+        if standing.best_update is None
+        else f"\nBest update: {standing.best_update} ({config.train.watch} on held-out documents)."
+    )
     return (
         "# Translation model\n\n"
         "Trained with tram (`pip install tram-mt`): `tram translate --model .` uses it.\n\n"

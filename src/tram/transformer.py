@@ -8,7 +8,7 @@ Without context modules every sentence is translated on its own. A module behind
 an `AttentionSublayer`; what it carries from sentence to sentence travels in `Carried`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -100,7 +100,7 @@ class AttentionSublayer(nn.Module):
         key_states = None if keys is None else keys.states
         local = self.residual(states, lambda x: self.attention(x, key_states, blocks, causal))
         if self.context is None:
-            return local  # type: ignore[no-any-return]
+            return local
         state = carried.get(self.name) or self.context.start(layout.shape[0])
         result, carried[self.name] = self.context(states, local, layout, state)
         return result
@@ -143,7 +143,7 @@ class EncoderLayer(nn.Module):
     def forward(self, states: Tensor, blocks: Blocks, layout: Layout, carried: Carried) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model)."""
         states = self.self_attention(states, None, blocks, layout, False, carried)
-        return self.residual(states, self.feed_forward)  # type: ignore[no-any-return]
+        return self.residual(states, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
@@ -161,16 +161,18 @@ class DecoderLayer(nn.Module):
         """(real tokens, d_model) → (real tokens, d_model)."""
         states = self.self_attention(states, None, blocks, layout, True, carried)
         states = self.cross_attention(states, source, cross, layout, False, carried)
-        return self.residual(states, self.feed_forward)  # type: ignore[no-any-return]
+        return self.residual(states, self.feed_forward)
 
-    def step(self, states: Tensor, past: KeyValues, source: KeyValues, decoding: Decoding, mask: Tensor | None) -> Tensor:
+    def step(
+        self, states: Tensor, past: KeyValues, source: KeyValues, decoding: Decoding, mask: Tensor | None
+    ) -> Tensor:
         """The next token of every hypothesis. states: (sentences, beam, d_model)."""
         self.self_attention.remember(states, past, decoding.slots)
         end = decoding.slots + states.shape[1]
         seen = KeyValues(past.keys[:, :, :end], past.values[:, :, :end])
         states = self.self_attention.step(states, seen, mask, decoding.carried)
         states = self.cross_attention.step(states, source, source.mask, decoding.carried)
-        return self.residual(states, self.feed_forward)  # type: ignore[no-any-return]
+        return self.residual(states, self.feed_forward)
 
 
 class Encoder(nn.Module):
@@ -179,7 +181,8 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.embeddings = Embeddings(config, tokens)
-        self.layers = nn.ModuleList(EncoderLayer(config, f"encoder.{i}") for i in range(config.encoder_layers))
+        layers = [EncoderLayer(config, f"encoder.{i}") for i in range(config.encoder_layers)]
+        self.layers: Sequence[EncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
     def forward(self, layout: Layout, carried: Carried) -> Encoded:
@@ -198,7 +201,8 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.embeddings = Embeddings(config, tokens)
-        self.layers = nn.ModuleList(DecoderLayer(config, f"decoder.{i}") for i in range(config.decoder_layers))
+        layers = [DecoderLayer(config, f"decoder.{i}") for i in range(config.decoder_layers)]
+        self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
     def forward(self, layout: Layout, source: Encoded, carried: Carried) -> Decoded:
@@ -217,7 +221,7 @@ class Decoder(nn.Module):
             states = layer.step(states, past, source, decoding, mask)
         decoding.steps += 1
         decoding.slots += ids.shape[1]
-        return self.norm(states)  # type: ignore[no-any-return]
+        return self.norm(states)
 
 
 class Transformer(nn.Module):
@@ -244,11 +248,11 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, carried: Carried | None = None) -> Encoded:
         """Encode all sentences, each document going on from what it carried so far."""
-        return self.encoder(Layout(source), carried or {})  # type: ignore[no-any-return]
+        return self.encoder(Layout(source), carried or {})
 
     def decode(self, decoder_input: Tensor, source: Encoded, carried: Carried | None = None) -> Decoded:
         """Decoder states with teacher forcing."""
-        return self.decoder(Layout(decoder_input), source, carried or {})  # type: ignore[no-any-return]
+        return self.decoder(Layout(decoder_input), source, carried or {})
 
     def logits(self, states: Tensor) -> Tensor:
         """(…, d_model) → (…, vocabulary)."""
@@ -288,5 +292,3 @@ class Transformer(nn.Module):
                 module.dropout.p = activation
             elif isinstance(module, Residual | Embeddings):
                 module.dropout.p = residual
-
-

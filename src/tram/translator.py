@@ -77,7 +77,9 @@ class Translator:
         """The text pipeline; a model folder without one is asked for ids, not text."""
         if self._text is None:
             where = self.folder or "this model"
-            raise InputError(f"{where}: has no text.json, so it cannot take text; copy the text.json it was trained with")
+            raise InputError(
+                f"{where}: has no text.json, so it cannot take text; copy the text.json it was trained with"
+            )
         return self._text
 
     def translate(self, sentences: list[str]) -> list[str]:

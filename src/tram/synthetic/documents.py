@@ -35,9 +35,7 @@ def generate(
     """
     check_distances(distances)
     if not 2 <= sentences[0] <= sentences[1]:
-        raise InputError(
-            f"sentences={sentences}: give the least, 2 or more, and the most, not below the least"
-        )
+        raise InputError(f"sentences={sentences}: give the least, 2 or more, and the most, not below the least")
     return (_document(seed, number, distances, sentences, split) for number in range(documents))
 
 

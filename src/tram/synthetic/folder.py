@@ -1,6 +1,8 @@
-"""The folder that `tram synthetic` writes: training, development and test documents and the suite.
+"""The folder that `tram synthetic` writes.
 
-write(Path("data/synthetic"), documents=2000, seed=1)
+    write(Path("data/synthetic"), documents=2000, seed=1)
+
+Training, development and test documents, the suite, and a README.md that describes them.
 """
 
 from collections import Counter
@@ -86,9 +88,7 @@ def write(
     write_text(out / "README.md", text)
 
 
-def _counted(
-    pairs: Iterable[ParallelDocument], split: str, lengths: Counter[str]
-) -> Iterator[ParallelDocument]:
+def _counted(pairs: Iterable[ParallelDocument], split: str, lengths: Counter[str]) -> Iterator[ParallelDocument]:
     """Pass documents on and add up their sentences, so that no more than one is held."""
     for pair in pairs:
         lengths[split] += len(pair.source)

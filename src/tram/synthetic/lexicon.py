@@ -20,9 +20,7 @@ def _words(text: str, gender: Gender = "m") -> tuple[Word, ...]:
     """Read "table=Tisch, chair=Stuhl"; a word that is the same in both languages stands alone."""
     entries = [" ".join(entry.split()) for entry in text.split(",")]
     pairs = [entry.partition("=") for entry in entries]
-    return tuple(
-        Word(source, target or source, gender, number) for number, (source, _, target) in enumerate(pairs)
-    )
+    return tuple(Word(source, target or source, gender, number) for number, (source, _, target) in enumerate(pairs))
 
 
 def _numbered(*words: Word) -> tuple[Word, ...]:
@@ -35,9 +33,7 @@ def _ambiguous(text: str) -> tuple[Ambiguous, ...]:
     entries = []
     for number, line in enumerate(text.strip().splitlines()):
         source, senses = line.strip().split(": ")
-        words, topics = zip(
-            *(sense.removesuffix(")").split(" (") for sense in senses.split(" | ")), strict=True
-        )
+        words, topics = zip(*(sense.removesuffix(")").split(" (") for sense in senses.split(" | ")), strict=True)
         first, second = (_words(topic)[0] for topic in topics)
         entries.append(Ambiguous(Word(source, f"<{'|'.join(words)}>", number=number), (first, second)))
     return tuple(entries)
@@ -150,9 +146,7 @@ OTHERS = _words("Paul, Clara, Jakob, Emma, Lukas, Nina, Oskar, Ida, Felix, Marta
 _TITLES = _words("Mr=Herr, Mrs=Frau, Professor")
 _SURNAMES = _words("Weber, Klein, Schmidt, Fischer, Wagner, Becker, Hoffmann, Schäfer, Neumann, Lehmann")
 STRANGERS = tuple(
-    Word(f"{title.source} {name.source}", f"{title.target} {name.target}")
-    for title in _TITLES
-    for name in _SURNAMES
+    Word(f"{title.source} {name.source}", f"{title.target} {name.target}") for title in _TITLES for name in _SURNAMES
 )
 
 # Whatever fills a slot that decides nothing, by the name of the slot.

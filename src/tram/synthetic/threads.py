@@ -1,9 +1,10 @@
 """What earlier sentences decide: six phenomena, and threads of sentences that belong together by one of them.
 
-thread = draw(rng, phenomenon, avoid=set())
-opening, (question,) = thread.opening(rng), thread.questions(rng, "train", 1)
-opening.voiced(0), question.voiced(0)   # with the first answer
-question.answers()                      # the translations with all answers
+    thread = draw(rng, phenomenon, avoid=set())
+    opening, (question,) = thread.opening(rng), thread.questions(rng, "train", 1)
+    opening.voiced(0), question.voiced(0)
+
+This says both sentences with the first answer; `question.answers()` are the translations with all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
