@@ -118,6 +118,15 @@ class Sentences(Sequence[npt.NDArray[Any]]):
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
+def _unmapped(path: Path) -> npt.NDArray[Any]:
+    """An array that numpy does not map: one without elements, or a damaged one, which is refused."""
+    try:
+        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+    return array
+
+
 @dataclass(frozen=True)
 class Split:
     """Both sides of a set of documents. documents: (documents + 1) offsets in sentences."""
@@ -161,12 +170,10 @@ class PreparedData:
             path = self.folder / f"{name}.{part}.npy"
             try:
                 array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (OSError, ValueError) as error:
-                if isinstance(error, FileNotFoundError) or path.stat().st_size == 0:
-                    raise InputError(f"{path}: is missing or empty; run `tram prepare` again") from None
-                if path.stat().st_size <= 128:  # numpy does not map an array without elements
-                    return np.load(path, allow_pickle=False)
-                raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+            except FileNotFoundError:
+                raise InputError(f"{path}: is missing; run `tram prepare` again") from None
+            except (OSError, ValueError, EOFError):
+                return _unmapped(path)
             return array
 
         sides = [Sentences(load(f"{side}.ids"), load(f"{side}.offsets")) for side in ("source", "target")]

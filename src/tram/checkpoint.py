@@ -7,6 +7,7 @@ A training checkpoint is a folder named after its update (`00001000`) with `mode
 `optimizer.safetensors` and `progress.json`; it gets its name only when it is complete.
 """
 
+import errno
 import json
 import re
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from tram.config import ModelConfig, Section, checked, read_yaml, write_yaml
+from tram.config import ModelConfig, Positive, Section, checked, read_yaml, write_yaml
 from tram.errors import InputError
 from tram.files import remove, replacing
 from tram.subwords import TextPipeline
@@ -33,7 +34,7 @@ class ModelFile(Section):
     """What `config.yaml` of a model folder says."""
 
     version: int = VERSION
-    vocabulary: int
+    vocabulary: Positive
     text: str | None = None  # fingerprint of text.json
     model: ModelConfig
 
@@ -50,7 +51,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file(plain, path)
     except SafetensorError as error:
         code = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(code[1]) if code else None, str(error)) from error
+        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
 
 
 def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
@@ -134,8 +135,8 @@ class Checkpoint:
         """What the trainer wrote about itself."""
         path = self.folder / "progress.json"
         try:
-            progress: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            progress: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             raise InputError(
                 f"{path}: is missing or damaged; remove the folder {self.folder} to go on before it"
             ) from None

@@ -175,11 +175,11 @@ def translated_lines(translator: Any, text: str, n: int) -> str:
         else:
             documents.append([])
     results = translated(translator, documents)
-    # A blank line stands between two documents, so that joining them by one gives every line back.
-    out = "\n".join(
-        "\n".join([*result, ""]) if i < len(results) - 1 else "\n".join(result) for i, result in enumerate(results)
-    )
-    return out + ("\n" if ended else "")
+    out = results[0]
+    for result in results[1:]:
+        out += ["", *result]  # the blank line that parted the two documents
+    # A model that spells in bytes may write a line end, which would shift all lines after it.
+    return "\n".join(" ".join(line.split("\n")) for line in out) + ("\n" if ended else "")
 
 
 def translated(translator: Any, documents: list[list[str]]) -> list[list[str]]:
@@ -322,16 +322,22 @@ def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[lis
 
 def read_text(source: str) -> str:
     """A file, or standard input, as text."""
+    import lzma
+    import zlib
+
     from tram.corpus import open_text
 
-    if source == "-":
-        try:
-            return sys.stdin.buffer.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = error.object[: error.start].count(b"\n") + 1
-            raise InputError(f"standard input:{line}: is not valid UTF-8; convert it to UTF-8") from None
-    with open_text(Path(source), "r") as file:
-        return file.read()
+    name = "standard input" if source == "-" else source
+    try:
+        if source == "-":
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        with open_text(Path(source), "r") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{name}:{line}: is not valid UTF-8; convert it to UTF-8") from None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise InputError(f"{name}: cannot be read ({error}); check that it is whole") from None
 
 
 def write_output(text: str, output: Path | None) -> None:
@@ -401,6 +407,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # standard output on a full disk, for example
+        print(f"tram: {error}; free some space or choose another place", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

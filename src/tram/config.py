@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tram.errors import InputError
 from tram.files import write_text
@@ -27,6 +27,35 @@ class Section(BaseModel):
     """A part of the config: frozen, and closed to keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MemoryConfig(Section):
+    """The recurrent memory. The defaults are the paper's."""
+
+    slots: Positive = Field(16, description="vectors of the memory, d_M in the paper")
+    side: Literal["source", "target", "both"] = Field("both", description="in the encoder, the decoder, or both")
+    layers: tuple[int, ...] = Field((-1,), min_length=1, description="layers with a memory, from 0; -1 is the last")
+    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positions of the slots")
+    read: Literal["norm", "add"] = Field(
+        "norm", description="norm: LN(h + MHA), the authors'; add: h + MHA, which starts exactly at the sentence model"
+    )
+    depth: Positive | Literal["full"] = Field(
+        1, description="updates that gradients go back through: 1 (the paper's), k, or full"
+    )
+
+    @field_validator("depth", mode="before")
+    @classmethod
+    def _some_depth(cls, depth: Any) -> Any:
+        if depth == 0:
+            raise ValueError("with depth 0 no gradient would ever reach the update attention; give 1, more, or full")
+        return depth
+
+    def layer_numbers(self, layers: int) -> list[int]:
+        """The layers of one side that have a memory, counted from 0."""
+        for layer in self.layers:
+            if not -layers <= layer < layers:
+                raise ValueError(f"memory.layers: there is no layer {layer}, the model has 0 to {layers - 1}")
+        return sorted({layer % layers for layer in self.layers})
 
 
 class ModelConfig(Section):
@@ -49,6 +78,7 @@ class ModelConfig(Section):
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
+    memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -56,6 +86,13 @@ class ModelConfig(Section):
             raise ValueError(f"heads ({self.heads}) must divide d_model ({self.d_model})")
         if self.max_length > self.max_positions:
             raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
+        if self.memory is not None:
+            if self.norm == "pre" and self.memory.read == "norm":
+                raise ValueError("a pre-norm model reads its memory with memory.read: add; norm is for post-norm")
+            if self.memory.side != "target":
+                self.memory.layer_numbers(self.encoder_layers)
+            if self.memory.side != "source":
+                self.memory.layer_numbers(self.decoder_layers)
         return self
 
 

@@ -27,8 +27,13 @@ def replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         if temporary.is_dir() and path.exists():
-            shutil.rmtree(path)
-        os.replace(temporary, path)
+            # Renamed and not removed: a kill during a removal would leave neither the old folder nor the new one.
+            old = path.with_name(f".{path.name}.{os.getpid()}.old.tmp")
+            os.rename(path, old)
+            os.replace(temporary, path)
+            remove(old)
+        else:
+            os.replace(temporary, path)
     except BaseException as error:
         remove(temporary)
         if isinstance(error, OSError) and error.errno is not None:

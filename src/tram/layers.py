@@ -80,7 +80,8 @@ class Context(nn.Module):
 
     A context module wraps a sublayer. It gets the sublayer's `inputs`, its `local` result and what it carried so
     far, and gives the result to go on with. It has two faces that must agree: whole documents at once (`forward`),
-    and the next sentence with a carried state (`read` while its tokens appear, `advance` when it is complete).
+    and the next sentence with a carried state: `read` for each of its tokens, with what `ready` made of the state once
+    for all of them, and `advance` when it is complete, with what `keep` kept of each token.
     """
 
     scope: Literal["past", "source"] = "past"  # looks at earlier sentences only, or at the whole source
@@ -95,12 +96,20 @@ class Context(nn.Module):
         """All sentences of all documents. inputs, local: (real tokens, d_model)."""
         raise NotImplementedError
 
-    def read(self, inputs: Tensor, local: Tensor, state: ContextState) -> Tensor:
+    def ready(self, state: ContextState) -> ContextState:
+        """What `read` needs of a state."""
+        raise NotImplementedError
+
+    def read(self, inputs: Tensor, local: Tensor, ready: ContextState) -> Tensor:
         """Tokens of the sentence at hand. inputs, local: (documents, tokens, d_model)."""
         raise NotImplementedError
 
-    def advance(self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState) -> ContextState:
-        """State after a complete sentence. inputs, local: (real tokens, d_model) of one sentence a document."""
+    def keep(self, inputs: Tensor, local: Tensor) -> Tensor:
+        """What `advance` needs of a token: (…, any width)."""
+        raise NotImplementedError
+
+    def advance(self, kept: Tensor, layout: Layout, state: ContextState) -> ContextState:
+        """State after a complete sentence. kept: (real tokens, any width) of one sentence a document."""
         raise NotImplementedError
 
 

@@ -57,6 +57,16 @@ class Layout:
         flat = states.new_zeros(documents * sentences * tokens, *states.shape[1:])
         return flat.index_copy(0, self.rows, states).view(*self.shape, *states.shape[1:])
 
+    @cached_property
+    def own_blocks(self) -> "Blocks":
+        """Rectangles for attention inside every sentence."""
+        return self.blocks(self)
+
+    @cached_property
+    def steps(self) -> "Steps":
+        """The sentences in the order of time."""
+        return Steps(self)
+
     def blocks(self, keys: "Layout") -> "Blocks":
         """Rectangles for attention from the sentences here to the same sentences in `keys`."""
         if keys.shape[:2] != self.shape[:2]:
@@ -93,11 +103,53 @@ class Blocks:
             self.blocks.append(Block(torch.as_tensor(group, device=device), n_queries, n_keys, mask))
 
 
+@dataclass(frozen=True)
+class Step:
+    """The sentences with the same number in all documents that have one. `mask` as in `Block`."""
+
+    sentences: Tensor  # the documents they belong to
+    some: bool  # not every document has one
+    mask: Tensor | None
+
+    def take(self, states: Tensor) -> Tensor:
+        """(documents, …) → (documents with such a sentence, …)."""
+        return states.index_select(0, self.sentences) if self.some else states
+
+    def put(self, states: Tensor, taken: Tensor) -> Tensor:
+        """The other way: documents without such a sentence keep what they had."""
+        return states.index_copy(0, self.sentences, taken) if self.some else taken
+
+
+class Steps:
+    """The sentences of a batch of documents one after the other, each step a rectangle."""
+
+    def __init__(self, layout: Layout) -> None:
+        counts = layout.counts.reshape(layout.shape[:2])
+        numbers = np.arange(counts.size).reshape(counts.shape)
+        self.blocks: list[Step] = []
+        groups = []
+        for time in range(counts.shape[1]):
+            documents = np.flatnonzero(counts[:, time])
+            lengths = counts[documents, time]
+            mask = None
+            if len(documents) and lengths.min() < lengths.max():
+                real = np.arange(lengths.max()) < lengths[:, None]
+                mask = torch.as_tensor(real, device=layout.device)[:, None, None]
+            some = len(documents) < len(counts)
+            self.blocks.append(Step(torch.as_tensor(documents, device=layout.device), some, mask))
+            groups.append(numbers[documents, time])
+        self._rectangles = _Rectangles(layout, groups)
+
+    def pad(self, states: Tensor) -> tuple[Tensor, ...]:
+        """(real tokens, width) → one (sentences · tokens, width) for each step."""
+        return self._rectangles.pad(states)
+
+
 class _Rectangles:
     """Rows of a run of tokens ↔ slots of the concatenated rectangles."""
 
     def __init__(self, layout: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
-        self.widths = [int(layout.counts[group].max()) for group in groups]
+        self.widths = [int(layout.counts[group].max(initial=0)) for group in groups]
         slots, real = [], []
         for group, width in zip(groups, self.widths, strict=True):
             inside = np.arange(width) < layout.counts[group][:, None]

@@ -13,7 +13,8 @@ import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
@@ -82,25 +83,31 @@ def prepare(
 ) -> dict[str, Any]:
     """Write a prepared folder; gives what `prepared.json` says of it."""
     settings = settings or Settings()
-    key = fingerprint([_identity(train), _identity(dev), vars(settings), text and TextPipeline.load(text).fingerprint])
-    done = out / "prepared.json"
-    if done.exists() and (about := _read(done)).get("key") == key:
+    given = TextPipeline.load(text) if text else None
+    if given:  # how text becomes words is the pipeline's to say
+        settings = replace(settings, pipeline=given.pipeline, source_language=given.source_language,
+                           target_language=given.target_language)  # fmt: skip
+    key = fingerprint([_identity(train), _identity(dev), vars(settings), given and given.fingerprint])
+    about = _read(out / "prepared.json")
+    if about.get("key") == key and all((out / name).exists() for name in _files(about["splits"])):
         return about | {"skipped": True}
     _make(out)
     cache = out / ".cache"
     _make(cache)
     pool = Workers(workers or os.cpu_count() or 1)
     try:
-        tokenised = [_tokenise(cache, pair, settings, pool, count=text is None) for pair in train]
+        tokenised = [_tokenise(cache, pair, settings, pool, count=given is None) for pair in train]
         tokenised_dev = [_tokenise(cache, pair, settings, pool, count=False) for pair in dev]
         held = _choose_held([n for part in tokenised for n in part.sentences], settings)
-        pipeline = TextPipeline.load(text) if text else _learn(cache, tokenised, held, settings, key)
+        pipeline = given or _learn(cache, tokenised, held, settings, key)
         pipeline.save(cache)
         trained = _documents(tokenised)
         splits = _encode(cache, {"train": _pick(trained, held, False), "held": _pick(_documents(tokenised), held, True),
                                  "dev": _documents(tokenised_dev)}, pipeline, pool)  # fmt: skip
         _keep_raw(cache / "held.jsonl", _pick(_raw(train, settings), held, True))
         _keep_raw(cache / "dev.jsonl", _raw(dev, settings))
+    except OSError as error:
+        raise InputError(write_problem(out, error)) from error
     finally:
         pool.close()
     about = {
@@ -126,7 +133,7 @@ def _identity(pairs: Sequence[Pair]) -> list[Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError):
         return {}
     return about if isinstance(about, dict) else {}
 
@@ -272,11 +279,12 @@ def _encode(
 ) -> dict[str, dict[str, int]]:
     """Write the ids of all splits; gives their sizes."""
     sizes = {}
+    place = (folder / "text.json", text.fingerprint)
     for name, documents in splits.items():
         writer = SplitWriter(folder, name, text.vocabulary)
         with Progress(f"encoding {name}", unit="sentences") as progress:
             pairs = (ParallelDocument(source, target) for source, target in documents)
-            for chunk in pool.ordered(_encode_chunk, ((folder / "text.json", chunk) for chunk in _chunks(pairs))):
+            for chunk in pool.ordered(_encode_chunk, ((place, chunk) for chunk in _chunks(pairs))):
                 for source, target in chunk:
                     writer.add(source, target)
                     progress.advance(len(source))
@@ -284,14 +292,17 @@ def _encode(
     return sizes
 
 
-_loaded: dict[Path, TextPipeline] = {}  # of this worker process: reading it takes longer than encoding a chunk
+@lru_cache(maxsize=1)
+def _loaded(path: Path, fingerprint: str) -> TextPipeline:
+    """The pipeline in a worker process, once: reading it takes longer than encoding a chunk."""
+    return TextPipeline.load(path)
 
 
 def _encode_chunk(
-    task: tuple[Path, list[tuple[list[str], list[str]]]],
+    task: tuple[tuple[Path, str], list[tuple[list[str], list[str]]]],
 ) -> list[tuple[list[list[int]], list[list[int]]]]:
-    path, documents = task
-    text = _loaded.get(path) or _loaded.setdefault(path, TextPipeline.load(path))
+    pipeline, documents = task
+    text = _loaded(*pipeline)
 
     def ids(sentences: list[str], side: Side) -> list[list[int]]:
         if text.pipeline == "moses":
@@ -322,11 +333,17 @@ def _keep_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
     write_parallel(path, None, documents, format="jsonl")
 
 
+def _files(splits: Iterable[str]) -> list[str]:
+    """Names of the files that make a prepared folder, `prepared.json` aside."""
+    parts = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")
+    return [f"{split}.{part}.npy" for split in splits for part in parts] + ["text.json", "held.jsonl", "dev.jsonl"]
+
+
 def _move_in(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Put the finished files into place; until `prepared.json` is back the folder does not count as prepared."""
     (out / "prepared.json").unlink(missing_ok=True)
-    for path in [*cache.glob("*.npy"), cache / "text.json", cache / "held.jsonl", cache / "dev.jsonl"]:
-        os.replace(path, out / path.name)
+    for name in _files(about["splits"]):
+        os.replace(cache / name, out / name)
     write_json(out / "prepared.json", about)
     shutil.rmtree(cache)
 

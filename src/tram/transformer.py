@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tram.config import ModelConfig
 from tram.layers import Attention, Context, ContextState, Embeddings, FeedForward, KeyValues
 from tram.layout import Blocks, Layout
+from tram.memory import Memory
 
 Carried = dict[str, ContextState]  # what every context module carries, by the name of its sublayer
 
@@ -188,7 +189,7 @@ class Encoder(nn.Module):
     def forward(self, layout: Layout, carried: Carried) -> Encoded:
         """All sentences of all documents."""
         carried = dict(carried)
-        blocks = layout.blocks(layout)
+        blocks = layout.own_blocks
         states = self.embeddings(layout.ids, layout.positions)
         for layer in self.layers:
             states = layer(states, blocks, layout, carried)
@@ -208,7 +209,7 @@ class Decoder(nn.Module):
     def forward(self, layout: Layout, source: Encoded, carried: Carried) -> Decoded:
         """All sentences of all documents, teacher-forced."""
         carried = dict(carried)
-        blocks, cross = layout.blocks(layout), layout.blocks(source.layout)
+        blocks, cross = layout.own_blocks, layout.blocks(source.layout)
         states = self.embeddings(layout.ids, layout.positions)
         for layer in self.layers:
             states = layer(states, source, blocks, cross, layout, carried)
@@ -236,6 +237,17 @@ class Transformer(nn.Module):
         self.encoder = Encoder(config, self.tokens)
         self.decoder = Decoder(config, self.tokens)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if config.output_bias else None
+        self.place_memory(config)
+
+    def place_memory(self, config: ModelConfig) -> None:
+        """Put memory units where the config wants them."""
+        memory = config.memory
+        if memory is None:
+            return
+        sides = {"source": [self.encoder], "target": [self.decoder], "both": [self.encoder, self.decoder]}[memory.side]
+        for side in sides:
+            for layer in memory.layer_numbers(len(side.layers)):
+                side.layers[layer].self_attention.context = Memory(config, memory)
 
     def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
         """Teacher-forced logits.
