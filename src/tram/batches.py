@@ -92,8 +92,12 @@ def collate(split: Split, rows: Sequence[int] | Rows, max_length: int) -> Batch:
     """The sentences as one batch of shape (1, sentences, tokens); ids beyond max_length are cut off."""
     source = padded(split.source, rows, max_length)
     target = padded(split.target, rows, max_length)
-    labels = target[:, 1:]
-    return Batch(source[None], torch.where(labels == PAD, PAD, target[:, :-1])[None], labels[None])
+    return Batch(source[None], decoder_input(target)[None], target[None, :, 1:])
+
+
+def decoder_input(target: Tensor) -> Tensor:
+    """What the decoder sees of bos … y_n eos: bos … y_n."""
+    return torch.where(target[..., 1:] == PAD, PAD, target[..., :-1])
 
 
 def padded(side: Sentences, rows: Sequence[int] | Rows, max_length: int) -> Tensor:

@@ -55,7 +55,7 @@ class Memory(Context):
     def forward(
         self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState
     ) -> tuple[Tensor, ContextState]:
-        """All sentences of all documents: M walks through time, then all read at once. local: (real tokens, d_model)."""
+        """M walks through all sentences, then all of them read at once. local: (real tokens, d_model)."""
         h = self.input_norm(local)
         memories = self.walk(h, layout, state["M"])
         read = torch.stack(memories[:-1], dim=1).flatten(0, 1)  # (documents · sentences, slots, d_model)
@@ -103,10 +103,8 @@ class Memory(Context):
         depth = self.depth if torch.is_grad_enabled() else "full"
         steps = layout.steps
         for step, keys_values in zip(steps.blocks, steps.pad(self.update_attention.key_value(h)), strict=True):
-            if depth == "full":
-                live = [memory]
-            else:
-                live = [*(live[1:] if len(live) == depth else live), memory.detach()]
+            younger = live[1:] if len(live) == depth else live
+            live = [memory] if depth == "full" else [*younger, memory.detach()]
             keys_values = keys_values.unflatten(0, (len(step.sentences), -1))
             live = [step.put(M, self.update(step.take(M), keys_values, step.mask)) for M in live]
             memory = live[0]

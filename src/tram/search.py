@@ -7,7 +7,7 @@ at its own length limit; then it leaves the batch. What is found for a sentence 
 the batch. With beam 1 this is greedy search.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,10 +18,14 @@ from tram.transformer import Carried, Decoding, Encoded, Transformer
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished translation. ids: without bos and eos; score: log-probability / length^penalty."""
+    """A finished translation. ids: without bos and eos; score: log-probability / length^penalty.
+
+    kept: what the context modules keep of its tokens bos … y_n, (tokens, width) each.
+    """
 
     ids: list[int]
     score: float
+    kept: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
 
 @torch.inference_mode()
@@ -68,7 +72,7 @@ class _Beams:
         # The slot, within its step, of each hypothesis's ancestor at that step: (sentences, beam, steps)
         self.ancestors = torch.empty((n, 1, 0), dtype=torch.long, device=device)
         self.scores = torch.zeros((n, 1), dtype=torch.promote_types(like.dtype, torch.float32), device=device)
-        self.ended: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.ended: list[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]] = []
 
     def extend(self, model: Transformer) -> None:
         """Take every hypothesis one token further and keep the best `beam` that go on."""
@@ -114,7 +118,16 @@ class _Beams:
         rows, ranks = ends.nonzero(as_tuple=True)
         if len(rows):
             parents = place[rows, ranks] // vocabulary
-            self.ended.append((rows, self.tokens[rows, parents], totals[rows, ranks]))
+            kept = self._kept(rows, parents)
+            self.ended.append((rows, self.tokens[rows, parents], totals[rows, ranks], kept))
+
+    def _kept(self, rows: Tensor, hypotheses: Tensor) -> dict[str, Tensor]:
+        """What was kept of all tokens of some hypotheses: (hypotheses, tokens, width) each."""
+        if not self.decoding.kept:
+            return {}
+        starts = (torch.arange(self.decoding.steps, device=rows.device) - 1) * self.beam + 1
+        slots = self.ancestors[rows, hypotheses] + starts.clamp(min=0)
+        return {name: kept[rows[:, None], slots] for name, kept in self.decoding.kept.items()}
 
     def _go_on(self, totals: Tensor, place: Tensor, vocabulary: int) -> None:
         """The best `beam` candidates that are not eos become the hypotheses of the next step."""
@@ -134,10 +147,11 @@ class _Beams:
         """The hypotheses that have just ended, with the row of their sentence."""
         finished = []
         length = self.decoding.steps  # of the tokens with eos
-        for rows, tokens, totals in self.ended:
+        for rows, tokens, totals, kept in self.ended:
             scores = (totals / length**self.penalty).tolist()
-            for row, ids, score in zip(rows.tolist(), tokens.tolist(), scores, strict=True):
-                finished.append((row, Hypothesis(ids, score)))
+            for i, (row, ids, score) in enumerate(zip(rows.tolist(), tokens.tolist(), scores, strict=True)):
+                own = {name: states[i] for name, states in kept.items()}
+                finished.append((row, Hypothesis(ids, score, own)))
         self.ended = []
         return finished
 

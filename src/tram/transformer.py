@@ -8,7 +8,7 @@ Without context modules every sentence is translated on its own. A module behind
 an `AttentionSublayer`; what it carries from sentence to sentence travels in `Carried`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +52,8 @@ class Decoding:
 
     past: list[KeyValues]
     source: list[KeyValues]
-    carried: Carried
+    ready: Carried  # what the context modules read
+    kept: dict[str, Tensor]  # what they want to take in when the sentence is complete: (sentences, slots, width)
     steps: int = 0
     slots: int = 0
 
@@ -61,11 +62,26 @@ class Decoding:
         return Decoding(
             [keys.select(sentences) for keys in self.past],
             [keys.select(sentences) for keys in self.source],
-            {name: {key: value.index_select(0, sentences) for key, value in state.items()}
-             for name, state in self.carried.items()},
+            select_documents(self.ready, sentences),
+            {name: kept.index_select(0, sentences) for name, kept in self.kept.items()},
             self.steps,
             self.slots,
-        )  # fmt: skip
+        )
+
+
+def select_documents(carried: Carried, documents: Tensor) -> Carried:
+    """The states of only these documents, in this order."""
+    return {
+        name: {key: value.index_select(0, documents) for key, value in state.items()} for name, state in carried.items()
+    }
+
+
+def join_documents(carried: Sequence[Carried]) -> Carried:
+    """The states of several batches of documents as those of one batch."""
+    return {
+        name: {key: torch.cat([each[name][key] for each in carried]) for key in state}
+        for name, state in carried[0].items()
+    }
 
 
 class Residual(nn.Module):
@@ -106,7 +122,7 @@ class AttentionSublayer(nn.Module):
         result, carried[self.name] = self.context(states, local, layout, state)
         return result
 
-    def step(self, states: Tensor, past: KeyValues, mask: Tensor | None, carried: Carried) -> Tensor:
+    def step(self, states: Tensor, past: KeyValues, mask: Tensor | None, decoding: Decoding) -> Tensor:
         """The next token of every hypothesis, against keys that are there already. states: (sentences, beam, d)."""
 
         def attend(x: Tensor) -> Tensor:
@@ -117,7 +133,9 @@ class AttentionSublayer(nn.Module):
         local: Tensor = self.residual(states, attend)
         if self.context is None:
             return local
-        return self.context.read(states, local, carried[self.name])
+        kept = [decoding.kept[self.name]] if self.name in decoding.kept else []
+        decoding.kept[self.name] = torch.cat([*kept, self.context.keep(states, local)], dim=1)
+        return self.context.read(states, local, decoding.ready[self.name])
 
     def remember(self, states: Tensor, past: KeyValues, slots: int) -> None:
         """Put keys and values of new tokens (sentences, beam, d_model) behind the first `slots` ones."""
@@ -130,6 +148,11 @@ class AttentionSublayer(nn.Module):
             past.keys, past.values = F.pad(past.keys, room), F.pad(past.values, room)
         past.keys[:, :, slots:end] = self.attention.split(keys)
         past.values[:, :, slots:end] = self.attention.split(values)
+
+
+def contexts_of(sublayers: Iterable[AttentionSublayer]) -> dict[str, Context]:
+    """The context modules that sit in some sublayers."""
+    return {sublayer.name: sublayer.context for sublayer in sublayers if sublayer.context is not None}
 
 
 class EncoderLayer(nn.Module):
@@ -171,8 +194,8 @@ class DecoderLayer(nn.Module):
         self.self_attention.remember(states, past, decoding.slots)
         end = decoding.slots + states.shape[1]
         seen = KeyValues(past.keys[:, :, :end], past.values[:, :, :end])
-        states = self.self_attention.step(states, seen, mask, decoding.carried)
-        states = self.cross_attention.step(states, source, source.mask, decoding.carried)
+        states = self.self_attention.step(states, seen, mask, decoding)
+        states = self.cross_attention.step(states, source, source.mask, decoding)
         return self.residual(states, self.feed_forward)
 
 
@@ -185,6 +208,10 @@ class Encoder(nn.Module):
         layers = [EncoderLayer(config, f"encoder.{i}") for i in range(config.encoder_layers)]
         self.layers: Sequence[EncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+    def contexts(self) -> dict[str, Context]:
+        """The context modules by the names of their sublayers."""
+        return contexts_of(layer.self_attention for layer in self.layers)
 
     def forward(self, layout: Layout, carried: Carried) -> Encoded:
         """All sentences of all documents."""
@@ -205,6 +232,10 @@ class Decoder(nn.Module):
         layers = [DecoderLayer(config, f"decoder.{i}") for i in range(config.decoder_layers)]
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+    def contexts(self) -> dict[str, Context]:
+        """The context modules by the names of their sublayers."""
+        return contexts_of(sub for layer in self.layers for sub in (layer.self_attention, layer.cross_attention))
 
     def forward(self, layout: Layout, source: Encoded, carried: Carried) -> Decoded:
         """All sentences of all documents, teacher-forced."""
@@ -244,10 +275,12 @@ class Transformer(nn.Module):
         memory = config.memory
         if memory is None:
             return
-        sides = {"source": [self.encoder], "target": [self.decoder], "both": [self.encoder, self.decoder]}[memory.side]
-        for side in sides:
-            for layer in memory.layer_numbers(len(side.layers)):
-                side.layers[layer].self_attention.context = Memory(config, memory)
+        if memory.side != "target":
+            for layer in memory.layer_numbers(config.encoder_layers):
+                self.encoder.layers[layer].self_attention.context = Memory(config, memory)
+        if memory.side != "source":
+            for layer in memory.layer_numbers(config.decoder_layers):
+                self.decoder.layers[layer].self_attention.context = Memory(config, memory)
 
     def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
         """Teacher-forced logits.
@@ -272,8 +305,11 @@ class Transformer(nn.Module):
 
     def start(self, encoded: Encoded, carried: Carried | None = None) -> Decoding:
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
-        decoding = Decoding(past=[], source=[], carried=carried or {})
         documents, sentences, tokens = encoded.layout.shape
+        contexts = self.decoder.contexts()
+        carried = self.complete(carried, documents * sentences)
+        ready = {name: context.ready(carried[name]) for name, context in contexts.items()}
+        decoding = Decoding(past=[], source=[], ready=ready, kept={})
         lengths = encoded.layout.lengths.flatten()
         mask = None
         if bool((lengths < tokens).any()):
@@ -294,6 +330,23 @@ class Transformer(nn.Module):
         included) holds an ancestor of the hypothesis; None where there is only one hypothesis a sentence.
         """
         return self.logits(self.decoder.step(ids, decoding, mask))
+
+    @property
+    def has_context(self) -> bool:
+        """Whether sentences of a document know of each other."""
+        return bool(self.encoder.contexts() or self.decoder.contexts())
+
+    def complete(self, carried: Carried | None, documents: int) -> Carried:
+        """What was carried, and first states where nothing was."""
+        contexts = self.encoder.contexts() | self.decoder.contexts()
+        return {name: context.start(documents) for name, context in contexts.items()} | (carried or {})
+
+    def advance(self, kept: dict[str, Tensor], layout: Layout, carried: Carried) -> Carried:
+        """What the decoder carries after one more sentence of each document. kept: (real tokens, width) each."""
+        contexts = self.decoder.contexts()
+        return carried | {
+            name: context.advance(kept[name], layout, carried[name]) for name, context in contexts.items()
+        }
 
     def set_dropout(self, residual: float, attention: float = 0.0, activation: float = 0.0) -> None:
         """Set the three dropout rates everywhere."""

@@ -1,28 +1,36 @@
 """The public face of tram: text in, translations out.
 
     translator = Translator.load("run")                        # a model folder or the output of `tram train`
-    translator.translate(["First sentence.", "Second."])       # a list of the same length
-    translator.translate_documents([["…"], ["…", "…"]])
+    translator.translate(["First sentence.", "Second."])       # a document: list in, list of the same length out
+    translator.translate_documents([["…"], ["…", "…"]])        # many documents in lockstep
+    state = translator.start()                                 # goes on later: fixed size, save(), load(), fork()
+    translator.translate(["Next."], state=state)
+    translator.read(source=["…"], target=["…"], state=state)   # context that is not itself translated
 
-One translation comes out for every sentence that goes in, in the same order; an empty one for an empty one.
+One translation comes out for every sentence that goes in, in the same order; an empty one for an empty one, which
+leaves the state as it is.
 """
 
+import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import torch
 
-from tram.batches import padded_ids
-from tram.checkpoint import find_model, load_model, save_model
+from tram.batches import decoder_input, padded_ids
+from tram.checkpoint import find_model, load_model, save_model, weights
 from tram.errors import InputError
+from tram.lockstep import Cursor, History, Lockstep, document_ids, length_limit
 from tram.search import search
+from tram.state import DocumentState
 from tram.subwords import TextPipeline
 from tram.transformer import Transformer
 
-BATCH = 32  # sentences searched at once
+BATCH = 32  # sentences, or documents, searched at once
 
 
 @dataclass(frozen=True)
@@ -82,17 +90,87 @@ class Translator:
             )
         return self._text
 
-    def translate(self, sentences: list[str]) -> list[str]:
-        """Translate a document, sentence by sentence."""
-        return self.translate_documents([sentences])[0]
+    @cached_property
+    def fingerprint(self) -> str:
+        """Stands for the weights: states of documents know by it whose they are."""
+        digest = hashlib.sha256()
+        for name, value in sorted(weights(self.model).items()):
+            digest.update(name.encode() + value.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:12]
+
+    def start(self) -> DocumentState:
+        """The state before the first sentence of a document."""
+        with torch.inference_mode():
+            return DocumentState(self.model.complete(None, 1), self.fingerprint)
+
+    def translate(self, sentences: list[str], state: DocumentState | None = None) -> list[str]:
+        """Translate a document, or go on with one: then `state` moves with it."""
+        return self.translate_documents([sentences], states=None if state is None else [state])[0]
 
     def translate_documents(
-        self, documents: list[list[str]], advance: Callable[[int], None] | None = None
+        self,
+        documents: list[list[str]],
+        advance: Callable[[int], None] | None = None,
+        states: list[DocumentState] | None = None,
+        history: History = "generated",
+        gold: list[list[str]] | None = None,
     ) -> list[list[str]]:
-        """Translate many documents; `advance` is told how many sentences more are done."""
-        flat = [sentence for document in documents for sentence in document]
-        best = iter([options[0].text for options in self.n_best(flat, 1, advance)])
-        return [[next(best) for _ in document] for document in documents]
+        """Translate many documents; `advance` is told how many sentences more are done.
+
+        history: what the memory takes in of the target: what is generated here, `gold` (the right translations,
+        which must be given), or none at all.
+        """
+        if not self.model.has_context:
+            flat = [sentence for document in documents for sentence in document]
+            best = iter([options[0].text for options in self.n_best(flat, 1, advance)])
+            return [[next(best) for _ in document] for document in documents]
+        parts = [self._parts(document) for document in documents]
+        states = states or [self.start() for _ in documents]
+        cursors = [Cursor(i, part.ids, self.checked(state).carried)
+                   for i, (part, state) in enumerate(zip(parts, states, strict=True))]  # fmt: skip
+        if history == "gold":
+            for cursor, part, document in zip(cursors, parts, gold or [], strict=True):
+                cursor.gold = part.gold(document)
+        found: list[list[list[tuple[list[int], float]]]] = [[] for _ in documents]
+        lockstep = Lockstep(self.model, self.beam, self.length_penalty, self.batch, history=history)
+        for cursor, hypotheses in lockstep.run(cursors):
+            found[cursor.number].append([(hypotheses[0].ids, hypotheses[0].score)])
+            if advance is not None:
+                advance(1)
+        for cursor, state in zip(cursors, states, strict=True):
+            state.carried = cursor.carried
+            state.sentences += len(cursor.sentences)
+        return [[best[0].text for best in part.join(each, 1)] for part, each in zip(parts, found, strict=True)]
+
+    def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
+        """Take in sentences and their translations as context: a corrected sentence, an earlier chapter."""
+        if len(source) != len(target):
+            raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
+        self.checked(state)
+        longest = self.model.config.max_length - 2
+        sources, targets = self.text.encode(source, "source"), self.text.encode(target, "target")
+        pairs = [(s[:longest], t[:longest]) for s, t in zip(sources, targets, strict=True) if s and t]
+        device = self.model.tokens.weight.device
+        with torch.inference_mode():
+            for start in range(0, len(pairs), BATCH):
+                block = pairs[start : start + BATCH]
+                encoded = self.model.encode(document_ids([[s for s, _ in block]]).to(device), state.carried)
+                gold = decoder_input(document_ids([[t for _, t in block]]).to(device))
+                decoded = self.model.decode(gold, encoded, state.carried)
+                state.carried = state.carried | encoded.carried | decoded.carried
+        state.sentences += len(pairs)
+
+    def checked(self, state: DocumentState) -> DocumentState:
+        """Refuse the state of another model."""
+        if state.model != self.fingerprint:
+            raise InputError(f"this state belongs to the model {state.model}, not to {self.fingerprint}; start anew")
+        return state
+
+    def _parts(self, sentences: list[str]) -> "_Parts":
+        parts = _Parts(self.text, sentences, self.model.config.max_length - 2)
+        if parts.split:
+            warnings.warn(f"{parts.split} sentences were too long and were split for translation", stacklevel=3)
+        return parts
 
     def n_best(
         self, sentences: list[str], n: int = 5, advance: Callable[[int], None] | None = None
@@ -100,9 +178,7 @@ class Translator:
         """The n best translations of every sentence, best first; n at most the beam."""
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
-        parts = _Parts(self.text, sentences, self.model.config.max_length - 2)
-        if parts.split:
-            warnings.warn(f"{parts.split} sentences were too long and were split for translation", stacklevel=2)
+        parts = self._parts(sentences)
         found: list[list[tuple[list[int], float]]] = [[] for _ in parts.ids]
         order = sorted(range(len(parts.ids)), key=lambda i: len(parts.ids[i]))
         for start in range(0, len(order), self.batch):
@@ -118,8 +194,7 @@ class Translator:
         device = self.model.tokens.weight.device
         with torch.inference_mode():
             encoded = self.model.encode(padded_ids(sentences)[None].to(device))
-        # Twice the source and some: what is longer than that is a loop.
-        limits = [min(2 * len(ids) + 20, self.model.config.max_positions) for ids in sentences]
+        limits = [length_limit(len(ids), self.model.config.max_positions) for ids in sentences]
         found = search(self.model, encoded, limits, self.beam, self.length_penalty)
         return [[(hypothesis.ids, hypothesis.score) for hypothesis in hypotheses] for hypotheses in found]
 
@@ -137,6 +212,14 @@ class _Parts:
             self.ids += split_ids(ids, longest, text.bpe.pieces(ids)) if len(ids) > longest else [ids] * bool(ids)
             self.places.append(range(start, len(self.ids)))
             self.split += len(self.places[-1]) > 1
+
+    def gold(self, targets: list[str]) -> list[list[int]]:
+        """Ids of the right translations, in as many parts as their sources have."""
+        gold: list[list[int]] = []
+        for place, ids in zip(self.places, self.text.encode(targets, "target"), strict=True):
+            size = -(-len(ids) // len(place)) if len(place) else 0
+            gold += [ids[i * size : (i + 1) * size] for i in range(len(place))]
+        return gold
 
     def join(self, found: list[list[tuple[list[int], float]]], n: int) -> list[list[Translation]]:
         """N-best lists of the sentences from those of their parts; a split sentence has only its best."""

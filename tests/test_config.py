@@ -1,0 +1,231 @@
+"""Configs: what is written can be read again, and what is wrong is refused by its name."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tram.config import Config, ModelConfig, TrainConfig, read_yaml, write_yaml
+from tram.errors import InputError
+
+NEEDED = "data: prepared\noutput: run\n"
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(NEEDED + "seed: 7\nmodel:\n  d_model: 64\n  heads: 4\ntrain:\n  lr: 0.001\n", encoding="utf-8")
+    return path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "written.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path, *overrides: str) -> str:
+    """The one sentence with which a config is refused."""
+    with pytest.raises(InputError) as caught:
+        Config.load(path, list(overrides))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def configs() -> st.SearchStrategy[Config]:
+    names = st.text(st.characters(categories=["L", "N"], include_characters=" -_.:#'\""), min_size=1, max_size=12)
+    shares = st.floats(0, 1, exclude_max=True)
+    model = st.builds(
+        lambda heads, width, norm, activation, learned, scale: ModelConfig(
+            heads=heads, d_model=heads * width, norm=norm, activation=activation, embedding_scale=scale,
+            positions="learned" if learned else "sinusoidal",
+        ),
+        heads=st.integers(1, 16), width=st.sampled_from([2, 4, 64]), norm=st.sampled_from(["post", "pre"]),
+        activation=st.sampled_from(["relu", "gelu", "swish"]), learned=st.booleans(), scale=st.booleans(),
+    )  # fmt: skip
+    train = st.builds(
+        TrainConfig,
+        lr=st.floats(1e-9, 10),
+        betas=st.tuples(shares, shares),
+        dropout=shares,
+        updates=st.integers(1, 10**7),
+        precision=st.sampled_from(["auto", "float32", "bfloat16"]),
+    )
+    paths = names.map(Path)
+    return st.builds(Config, data=paths, output=paths, seed=st.integers(0, 2**31), model=model, train=train)
+
+
+@given(config=configs())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_written_config_reads_back_as_the_same_config(tmp_path: Path, config: Config) -> None:
+    path = tmp_path / "again.yaml"
+    write_yaml(path, config)
+    assert Config.load(path) == config
+
+
+def test_the_file_overrides_the_defaults_and_leaves_the_others(config_file: Path) -> None:
+    config = Config.load(config_file)
+    assert (config.data, config.seed) == (Path("prepared"), 7)
+    assert (config.model.d_model, config.model.heads, config.train.lr) == (64, 4, 0.001)
+    assert config.model.feed_forward == ModelConfig().feed_forward
+    assert config.train.warmup == TrainConfig().warmup
+
+
+@pytest.mark.parametrize("text", ["3e-4", "3.0e-4", "0.0003", ".0003"])
+def test_an_override_may_write_a_number_in_any_usual_way(config_file: Path, text: str) -> None:
+    assert Config.load(config_file, [f"train.lr={text}"]).train.lr == 3e-4
+
+
+def test_overrides_reach_nested_keys_lists_words_and_truth_values(config_file: Path) -> None:
+    overrides = ["train.betas=[0.8, 0.95]", "model.norm=pre", "model.embedding_norm=false", "seed=11", "data=a=b"]
+    config = Config.load(config_file, overrides)
+    assert config.train.betas == (0.8, 0.95)
+    assert (config.model.norm, config.model.embedding_norm, config.seed) == ("pre", False, 11)
+    assert config.data == Path("a=b")
+    assert config.model.d_model == 64, "an override of one key leaves its neighbours"
+
+
+def test_an_override_makes_a_section_that_the_file_does_not_have(tmp_path: Path) -> None:
+    assert Config.load(written(tmp_path, NEEDED), ["train.updates=5"]).train.updates == 5
+
+
+def test_of_two_overrides_of_a_key_the_last_counts(config_file: Path) -> None:
+    assert Config.load(config_file, ["seed=1", "seed=2"]).seed == 2
+
+
+@pytest.mark.parametrize("override", ["train.lr", "seed", "=3", ""])
+def test_an_override_without_key_or_sign_is_refused_with_an_example(config_file: Path, override: str) -> None:
+    message = refused(config_file, override)
+    assert f"`{override}`" in message
+    assert "key=value" in message
+
+
+def test_an_override_below_a_plain_value_is_refused(config_file: Path) -> None:
+    message = refused(config_file, "seed.deep=3")
+    assert "seed.deep=3" in message
+    assert "not a section" in message
+
+
+def test_an_override_that_is_no_yaml_is_refused(config_file: Path) -> None:
+    assert "train.betas=[0.9" in refused(config_file, "train.betas=[0.9")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("train.warm_up", "train.warmup"),
+        ("model.d_modle", "model.d_model"),
+        ("train.labelsmoothing", "train.label_smoothing"),
+        ("sed", "seed"),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_right_one(config_file: Path, wrong: str, right: str) -> None:
+    message = refused(config_file, f"{wrong}=1")
+    assert str(config_file) in message
+    assert f"unknown key `{wrong}`" in message
+    assert f"did you mean `{right}`?" in message
+
+
+def test_an_unknown_key_like_no_other_is_refused_with_the_list_of_keys(config_file: Path) -> None:
+    message = refused(config_file, "ŷŷŷŷ=1")
+    assert "model.d_model" in message
+    assert "train.lr" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "found"),
+    [
+        ("model.d_model=wide", "model.d_model", "'wide'"),
+        ("model.d_model=0", "model.d_model", "0"),
+        ("model.norm=middle", "model.norm", "'middle'"),
+        ("train.dropout=1", "train.dropout", "1"),
+        ("train.lr=-1", "train.lr", "-1"),
+        ("train.betas=[0.9]", "train.betas", ""),
+        ("train=5", "train", "5"),
+    ],
+)
+def test_an_ill_typed_value_is_refused_by_key_and_value(
+    config_file: Path, override: str, key: str, found: str
+) -> None:
+    message = refused(config_file, override)
+    assert str(config_file) in message
+    assert re.search(rf"`{re.escape(key)}(\.\d)?`", message), message
+    assert found in message
+
+
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "data: prepared\n")
+    message = refused(path)
+    assert str(path) in message
+    assert "`output` is missing" in message
+
+
+def test_heads_must_divide_the_width(config_file: Path) -> None:
+    message = refused(config_file, "model.heads=5")
+    assert "`model`" in message
+    assert "heads (5) must divide d_model (64)" in message
+
+
+def test_a_sentence_must_fit_the_position_table(config_file: Path) -> None:
+    assert "max_length (300) must not exceed max_positions (256)" in refused(config_file, "model.max_length=300")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere.yaml"
+    message = refused(path)
+    assert str(path) in message
+    assert "no such file" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (NEEDED + "model: [1, 2\ntrain: {}\n", 4),
+        (NEEDED + "  seed: 1\n", 3),
+        ("data: a\noutput: *nothing\n", 2),
+    ],
+)
+def test_broken_yaml_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    path = written(tmp_path, text)
+    message = refused(path)
+    assert message.startswith(f"{path}:{line}:")
+    assert "not valid YAML" in message
+
+
+@pytest.mark.parametrize("text", ["", "just words\n", "- a\n- b\n"])
+def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    assert str(path) in refused(path)
+
+
+def test_a_file_that_is_not_text_and_a_folder_are_refused(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00\x81")
+    for path in (binary, tmp_path):
+        assert str(path) in refused(path)
+
+
+def test_a_config_cannot_be_changed(config_file: Path) -> None:
+    config = Config.load(config_file)
+    with pytest.raises(ValidationError):
+        config.seed = 3  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        config.model.heads = 2  # type: ignore[misc]
+
+
+def test_every_setting_is_described() -> None:
+    for section in (Config, ModelConfig, TrainConfig):
+        for name, field in section.model_fields.items():
+            assert field.description, f"{section.__name__}.{name} has no description"
+
+
+def test_a_written_config_is_plain_yaml_with_every_key(tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    write_yaml(path, ModelConfig(norm="pre"))
+    values = read_yaml(path)
+    assert set(values) == set(ModelConfig.model_fields)
+    assert values["norm"] == "pre"
