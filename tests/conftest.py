@@ -154,12 +154,15 @@ def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def configure(prepared: Path) -> Callable[..., Config]:
-    """Makes the config of a tiny run: `configure(output, updates=7, …)`."""
+    """Makes the config of a tiny run: `configure(output, updates=7, …)`; finetune: settings of a second stage."""
 
-    def make(output: Path, data: Path = prepared, model: ModelConfig = TINY, **stage: Any) -> Config:
+    def make(
+        output: Path, data: Path = prepared, model: ModelConfig = TINY, finetune: Any = None, **stage: Any
+    ) -> Config:
         defaults = {"lr": 0.01, "warmup": 10, "updates": 12, "tokens": 256, "log_every": 1, "patience": 0,
                     "evaluate_every": 5, "checkpoint_every": 5}  # fmt: skip
-        values = {"data": str(data), "output": str(output), "model": model.model_dump(), "train": defaults | stage}
+        values = {"data": str(data), "output": str(output), "model": model.model_dump(), "train": defaults | stage,
+                  "finetune": finetune}  # fmt: skip
         return Config.model_validate(values)
 
     return make

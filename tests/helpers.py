@@ -36,7 +36,7 @@ def shake(model: torch.nn.Module, seed: int, size: float = 0.3) -> None:
     noise = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         if parameter.requires_grad:
-            parameter += size * torch.randn(parameter.shape, generator=noise, dtype=torch.float64).to(parameter.dtype)
+            parameter.add_(torch.randn(parameter.shape, generator=noise, dtype=torch.float64), alpha=size)
 
 
 def random_ids(lengths: list[list[int]], seed: int = 0, first: int | None = None, padding: int = 0) -> Tensor:

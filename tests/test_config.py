@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tram.config import Config, ModelConfig, TrainConfig, read_yaml, write_yaml
+from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
 from tram.errors import InputError
 
 NEEDED = "data: prepared\noutput: run\n"
@@ -36,6 +37,11 @@ def refused(path: Path, *overrides: str) -> str:
     return message
 
 
+def first_stage(config: Config) -> TrainConfig:
+    assert config.train is not None
+    return config.train
+
+
 def configs() -> st.SearchStrategy[Config]:
     names = st.text(st.characters(categories=["L", "N"], include_characters=" -_.:#'\""), min_size=1, max_size=12)
     shares = st.floats(0, 1, exclude_max=True)
@@ -55,8 +61,21 @@ def configs() -> st.SearchStrategy[Config]:
         updates=st.integers(1, 10**7),
         precision=st.sampled_from(["auto", "float32", "bfloat16"]),
     )
+    memory = st.builds(
+        MemoryConfig,
+        slots=st.integers(1, 64),
+        layers=st.lists(st.integers(-6, 5), min_size=1, max_size=3).map(tuple),
+        depth=st.one_of(st.integers(1, 9), st.just("full")),
+        read=st.just("add"),  # fits post-norm and pre-norm
+    )
+    finetune = st.builds(
+        FinetuneConfig, memory=st.none() | memory, window=st.sampled_from(["document", (1, 5), (3, 3)])
+    )
     paths = names.map(Path)
-    return st.builds(Config, data=paths, output=paths, seed=st.integers(0, 2**31), model=model, train=train)
+    return st.builds(
+        Config, data=paths, output=paths, seed=st.integers(0, 2**31), model=model, train=train,
+        finetune=st.none() | finetune,
+    )  # fmt: skip
 
 
 @given(config=configs())
@@ -70,27 +89,27 @@ def test_a_written_config_reads_back_as_the_same_config(tmp_path: Path, config: 
 def test_the_file_overrides_the_defaults_and_leaves_the_others(config_file: Path) -> None:
     config = Config.load(config_file)
     assert (config.data, config.seed) == (Path("prepared"), 7)
-    assert (config.model.d_model, config.model.heads, config.train.lr) == (64, 4, 0.001)
+    assert (config.model.d_model, config.model.heads, first_stage(config).lr) == (64, 4, 0.001)
     assert config.model.feed_forward == ModelConfig().feed_forward
-    assert config.train.warmup == TrainConfig().warmup
+    assert first_stage(config).warmup == TrainConfig().warmup
 
 
 @pytest.mark.parametrize("text", ["3e-4", "3.0e-4", "0.0003", ".0003"])
 def test_an_override_may_write_a_number_in_any_usual_way(config_file: Path, text: str) -> None:
-    assert Config.load(config_file, [f"train.lr={text}"]).train.lr == 3e-4
+    assert first_stage(Config.load(config_file, [f"train.lr={text}"])).lr == 3e-4
 
 
 def test_overrides_reach_nested_keys_lists_words_and_truth_values(config_file: Path) -> None:
     overrides = ["train.betas=[0.8, 0.95]", "model.norm=pre", "model.embedding_norm=false", "seed=11", "data=a=b"]
     config = Config.load(config_file, overrides)
-    assert config.train.betas == (0.8, 0.95)
+    assert first_stage(config).betas == (0.8, 0.95)
     assert (config.model.norm, config.model.embedding_norm, config.seed) == ("pre", False, 11)
     assert config.data == Path("a=b")
     assert config.model.d_model == 64, "an override of one key leaves its neighbours"
 
 
 def test_an_override_makes_a_section_that_the_file_does_not_have(tmp_path: Path) -> None:
-    assert Config.load(written(tmp_path, NEEDED), ["train.updates=5"]).train.updates == 5
+    assert first_stage(Config.load(written(tmp_path, NEEDED), ["train.updates=5"])).updates == 5
 
 
 def test_of_two_overrides_of_a_key_the_last_counts(config_file: Path) -> None:
@@ -120,6 +139,7 @@ def test_an_override_that_is_no_yaml_is_refused(config_file: Path) -> None:
         ("train.warm_up", "train.warmup"),
         ("model.d_modle", "model.d_model"),
         ("train.labelsmoothing", "train.label_smoothing"),
+        ("finetune.memory.slot", "finetune.memory.slots"),
         ("sed", "seed"),
     ],
 )
@@ -148,9 +168,7 @@ def test_an_unknown_key_like_no_other_is_refused_with_the_list_of_keys(config_fi
         ("train=5", "train", "5"),
     ],
 )
-def test_an_ill_typed_value_is_refused_by_key_and_value(
-    config_file: Path, override: str, key: str, found: str
-) -> None:
+def test_an_ill_typed_value_is_refused_by_key_and_value(config_file: Path, override: str, key: str, found: str) -> None:
     message = refused(config_file, override)
     assert str(config_file) in message
     assert re.search(rf"`{re.escape(key)}(\.\d)?`", message), message
@@ -172,6 +190,45 @@ def test_heads_must_divide_the_width(config_file: Path) -> None:
 
 def test_a_sentence_must_fit_the_position_table(config_file: Path) -> None:
     assert "max_length (300) must not exceed max_positions (256)" in refused(config_file, "model.max_length=300")
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"memory": {"layers": [0, 6]}}, "there is no layer 6, the model has 0 to 5"),
+        ({"memory": {"layers": [-4], "side": "target"}, "decoder_layers": 3}, "there is no layer -4"),
+        ({"memory": {"depth": 0}}, "with depth 0 no gradient"),
+        ({"memory": {"layers": []}}, "`memory.layers`"),
+        ({"memory": {"slots": 0}}, "`memory.slots`"),
+        ({"memory": {}, "norm": "pre"}, "memory.read: add"),
+    ],
+)
+def test_a_memory_that_cannot_be_is_refused(values: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=re.escape(complaint)):
+        checked(ModelConfig, values, "model/config.yaml")
+
+
+def test_only_the_side_with_the_memory_needs_its_layers() -> None:
+    values = {"memory": {"layers": [5], "side": "source"}, "decoder_layers": 3}
+    assert checked(ModelConfig, values, "model/config.yaml").decoder_layers == 3
+
+
+def test_memory_layers_count_from_either_end_and_once_each() -> None:
+    assert MemoryConfig(layers=(-1, 0, 5)).layer_numbers(6) == [0, 5]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        (["train=null"], "at least one stage"),
+        (["train=null", "finetune={}"], "there is no first stage"),
+        (["model.memory={}"], "set finetune.memory"),
+        (["finetune.window=[5, 2]"], "the least (5) is more than the most (2)"),
+        (["finetune.accumulate=2"], "leave it at 1"),
+    ],
+)
+def test_stages_that_do_not_fit_together_are_refused(config_file: Path, overrides: list[str], complaint: str) -> None:
+    assert complaint in refused(config_file, *overrides)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -218,7 +275,7 @@ def test_a_config_cannot_be_changed(config_file: Path) -> None:
 
 
 def test_every_setting_is_described() -> None:
-    for section in (Config, ModelConfig, TrainConfig):
+    for section in (Config, ModelConfig, MemoryConfig, TrainConfig, FinetuneConfig):
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name} has no description"
 

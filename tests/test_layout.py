@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from helpers import few, random_ids
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from helpers import few, random_ids
 from tram.layout import LIKE, SHORT, Blocks, Layout
 
 
@@ -57,12 +57,15 @@ def test_positions_count_from_zero_in_every_sentence(batch: tuple[list[list[int]
 
 @given(batches(), st.integers(0, 99))
 @few
-def test_every_sentence_with_tokens_lies_in_exactly_one_block(batch: tuple[list[list[int]], int], seed: int) -> None:
+def test_every_sentence_with_tokens_lies_in_exactly_one_block_in_the_order_of_the_batch(
+    batch: tuple[list[list[int]], int], seed: int
+) -> None:
     lengths, padding = batch
     layout = Layout(random_ids(lengths, padding=padding))
     keys = Layout(random_ids(other_side(lengths, seed)))
     expected = [i for i, n in enumerate(n for document in lengths for n in document) if n]
     for blocks in (layout.blocks(layout), layout.blocks(keys)):
+        assert all(block.sentences.tolist() == sorted(block.sentences.tolist()) for block in blocks.blocks)
         assert sorted(i for block in blocks.blocks for i in block.sentences.tolist()) == expected
 
 
@@ -111,6 +114,37 @@ def test_gradients_through_blocks_are_the_numerical_ones(lengths: list[list[int]
 
         states = (states_of(layout) / 7).requires_grad_()
         assert torch.autograd.gradcheck(through, (states,))
+
+
+@given(batches())
+@few
+def test_a_step_holds_the_sentences_of_one_number_of_the_documents_that_have_one(
+    batch: tuple[list[list[int]], int],
+) -> None:
+    layout = Layout(random_ids(batch[0], padding=batch[1]))
+    states = states_of(layout)
+    grid = layout.grid(states)
+    parts = layout.steps.pad(states)
+    assert len(parts) == layout.shape[1]
+    for number, (step, part) in enumerate(zip(layout.steps.blocks, parts, strict=True)):
+        having = [document for document, lengths in enumerate(batch[0]) if lengths[number]]
+        assert step.sentences.tolist() == having
+        counts = layout.lengths[having, number]
+        width = int(counts.max()) if having else 0
+        real = torch.arange(width) < counts[:, None]
+        assert torch.equal(part.view(len(having), width, 2)[real], grid[having, number, :width][real])
+        assert real.all() if step.mask is None else torch.equal(step.mask[:, 0, 0], real)
+
+
+@given(batches())
+@few
+def test_documents_without_a_sentence_keep_what_they_carry(batch: tuple[list[list[int]], int]) -> None:
+    layout = Layout(random_ids(batch[0], padding=batch[1]))
+    carried = torch.arange(len(batch[0]))[:, None] + 1.0
+    for number, step in enumerate(layout.steps.blocks):
+        after = step.put(carried, -step.take(carried))
+        expected = [-(i + 1.0) if lengths[number] else i + 1.0 for i, lengths in enumerate(batch[0])]
+        assert after.flatten().tolist() == expected
 
 
 def shapes(blocks: Blocks) -> list[tuple[int, int, int]]:

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import few
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-import tram.loss
+from helpers import few
 from tram.loss import cross_entropy
 
 CHUNKS = [1, 7, 512]
@@ -78,7 +77,7 @@ def test_large_logits_give_no_infinities() -> None:
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, (states, weight, bias)))
 
 
-def test_without_gradients_only_the_value_is_formed() -> None:
+def test_without_gradients_the_values_are_the_same() -> None:
     states, weight, bias, labels = case(20)
     with_gradients = cross_entropy(states, weight, bias, labels, 0.1, 7)
     with torch.no_grad():
@@ -130,7 +129,7 @@ def test_no_more_logits_than_a_chunk_stand_in_memory(chunk: int, monkeypatch: py
         rows.append(len(states))
         return linear(states, *others)
 
-    monkeypatch.setattr(tram.loss.F, "linear", spy)
+    monkeypatch.setattr("tram.loss.F.linear", spy)
     states, weight, bias, labels = case(20)
     loss, _ = cross_entropy(states, weight, bias, labels, 0.1, chunk)
     loss.backward()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import VOCABULARY, random_ids, shake, tiny_config, tiny_model
 from torch import Tensor, nn
 
+from helpers import VOCABULARY, random_ids, shake, tiny_config, tiny_model
 from tram.layers import sinusoids
 from tram.subwords import BOS, PAD
 from tram.transformer import Transformer
@@ -147,7 +147,7 @@ def test_source_and_target_must_hold_the_same_sentences() -> None:
     model = tiny_model(tiny_config())
     target = random_ids([[3, 2], [4, 1]], first=BOS)
     for lengths in ([[3, 2]], [[3, 2, 1], [4, 1, 1]], [[3, 2, 4, 1]], [[3, 2], [4, 0]]):
-        with pytest.raises(ValueError, match="documents × sentences|without any"):
+        with pytest.raises(ValueError, match=r"documents × sentences|without any"):
             model(random_ids(lengths), target)
 
 
@@ -174,7 +174,12 @@ MBART = tiny_config(norm="pre", activation="relu", position_offset=2)
 MBART_SCALED = tiny_config(norm="pre", position_offset=2, embedding_scale=True)
 
 COMPARED = [("Bart", BART), ("Marian", MARIAN), ("MBart", MBART), ("MBart", MBART_SCALED)]
-NAMES = ["BART: post-norm, learned", "Marian: post-norm, sinusoidal, bias", "mBART: pre-norm", "mBART: pre-norm, scaled"]
+NAMES = [
+    "BART: post-norm, learned",
+    "Marian: post-norm, sinusoidal, bias",
+    "mBART: pre-norm",
+    "mBART: pre-norm, scaled",
+]
 compared = pytest.mark.parametrize(("family", "config"), COMPARED, ids=NAMES)
 
 
@@ -190,11 +195,12 @@ def theirs_and_ours(family: str, config: Any) -> tuple[Any, Transformer]:
         activation_function=config.activation, scale_embedding=config.embedding_scale,
         pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=2,
     )  # fmt: skip
-    theirs = getattr(transformers, model_name)(settings).double().eval()
-    shake(theirs, seed=5)
-    shake_bias = torch.Generator().manual_seed(6)
-    if config.output_bias:
-        theirs.final_logits_bias.normal_(generator=shake_bias)
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        theirs = getattr(transformers, model_name)(settings).double().eval()
+        if config.output_bias:
+            theirs.final_logits_bias.normal_()
+    shake(theirs, seed=6)
     ours = Transformer(config, VOCABULARY).double().eval()
     weights = {**dict(theirs.named_parameters()), "final_logits_bias": theirs.final_logits_bias}
     ours.load_state_dict(in_our_names(weights, ours), strict=True)
@@ -273,7 +279,8 @@ def test_gradients_equal_those_of_transformers(family: str, config: Any) -> None
         if family == "Marian":
             copy_positions(theirs, ours)
     source, target = documents()
-    weights = torch.randn(int((target != PAD).sum()), VOCABULARY, dtype=torch.float64)
+    draw = torch.Generator().manual_seed(9)
+    weights = torch.randn(int((target != PAD).sum()), VOCABULARY, generator=draw, dtype=torch.float64)
     rows = logits_of_theirs(theirs, source.flatten(0, 1), target.flatten(0, 1))
     (rows[target.flatten(0, 1) != PAD] * weights).sum().backward()
     (ours(source, target)[target != PAD] * weights).sum().backward()

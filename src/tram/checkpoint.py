@@ -4,7 +4,8 @@
     model = load_model("run/model")
 
 A training checkpoint is a folder named after its update (`00001000`) with `model.safetensors`,
-`optimizer.safetensors` and `progress.json`; it gets its name only when it is complete.
+`optimizer.safetensors`, `position.safetensors` (memories of the documents under way) and `progress.json`; it gets its
+name only when it is complete.
 """
 
 import errno
@@ -67,22 +68,28 @@ def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Te
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Fill a model's parameters from a file that must hold exactly them."""
+    missing = sorted(weights(model).keys() - load_known_weights(model, path))
+    if missing:
+        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
+
+
+def load_known_weights(model: nn.Module, path: Path) -> set[str]:
+    """Fill those of a model's parameters that a file holds, and give their names; it may hold nothing else."""
     tensors = load_tensors(path)
     own = dict(model.named_parameters())
-    if missing := sorted(own.keys() - tensors.keys()):
-        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
     if foreign := sorted(tensors.keys() - own.keys()):
         raise InputError(
             f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
         )
     with torch.no_grad():
-        for name, parameter in own.items():
-            if parameter.shape != tensors[name].shape:
-                found, wanted = list(tensors[name].shape), list(parameter.shape)
+        for name, value in tensors.items():
+            if own[name].shape != value.shape:
+                found, wanted = list(value.shape), list(own[name].shape)
                 raise InputError(
                     f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models"
                 )
-            parameter.copy_(tensors[name])
+            own[name].copy_(value)
+    return set(tensors)
 
 
 def save_model(model: Transformer, folder: Path | str, text: TextPipeline | None = None, card: str = "") -> None:
@@ -109,12 +116,18 @@ def find_model(folder: Path | str) -> Path:
     raise InputError(f"{folder}: is no model folder (config.yaml and {WEIGHTS}); give one or let the training finish")
 
 
-def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:
-    """Read a model folder (or the best model of a run folder), in evaluation mode."""
-    folder = find_model(folder)
+def read_model_file(folder: Path) -> ModelFile:
+    """What the config.yaml of a model folder says."""
     about = checked(ModelFile, read_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
     if about.version > VERSION:
         raise InputError(f"{folder}: was made by a newer tram (version {about.version}); update tram")
+    return about
+
+
+def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:
+    """Read a model folder (or the best model of a run folder), in evaluation mode."""
+    folder = find_model(folder)
+    about = read_model_file(folder)
     model = Transformer(about.model, about.vocabulary).to(dtype)
     load_weights(model, folder / WEIGHTS)
     return model.eval()
@@ -159,12 +172,20 @@ class Checkpoints:
         """The checkpoint of an update."""
         return Checkpoint(self.folder / f"{update:08}")
 
-    def save(self, update: int, model: nn.Module, state: Mapping[str, Tensor], progress: dict[str, Any]) -> None:
+    def save(
+        self,
+        update: int,
+        model: nn.Module,
+        optimizer: Mapping[str, Tensor],
+        position: Mapping[str, Tensor],
+        progress: dict[str, Any],
+    ) -> None:
         """Write a complete checkpoint, or nothing."""
         with replacing(self.at(update).folder) as temporary:
             temporary.mkdir()
             save_tensors(temporary / WEIGHTS, weights(model))
-            save_tensors(temporary / "optimizer.safetensors", state)
+            save_tensors(temporary / "optimizer.safetensors", optimizer)
+            save_tensors(temporary / "position.safetensors", position)
             (temporary / "progress.json").write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
 
     def prune(self, keep: int, best: int | None) -> None:

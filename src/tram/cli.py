@@ -41,6 +41,14 @@ class Pipeline(StrEnum):
     raw = "raw"
 
 
+class History(StrEnum):
+    """What the memory takes in of the target."""
+
+    generated = "generated"
+    gold = "gold"
+    none = "none"
+
+
 @app.callback(invoke_without_command=True)
 def _main(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
@@ -182,14 +190,18 @@ def translated_lines(translator: Any, text: str, n: int) -> str:
     return "\n".join(" ".join(line.split("\n")) for line in out) + ("\n" if ended else "")
 
 
-def translated(translator: Any, documents: list[list[str]]) -> list[list[str]]:
+def translated(
+    translator: Any, documents: list[list[str]], history: str = "generated", gold: list[list[str]] | None = None
+) -> list[list[str]]:
     """Translations of documents, with progress and with warnings as plain sentences."""
     from tram.display import Progress
 
     with warnings.catch_warnings(record=True) as caught, \
             Progress("translating", sum(map(len, documents)), "sentences") as progress:  # fmt: skip
         warnings.simplefilter("always")
-        results: list[list[str]] = translator.translate_documents(documents, progress.advance)
+        results: list[list[str]] = translator.translate_documents(
+            documents, progress.advance, history=history, gold=gold
+        )
     for warning in caught:
         if warning.category is UserWarning:
             print(f"warning: {warning.message}", file=sys.stderr)
@@ -203,6 +215,9 @@ def evaluate(
         Path | None, typer.Argument(help="Their right translations; not needed if SOURCE holds both.")
     ] = None,
     model: ModelOption = Path("model"),
+    history: Annotated[
+        History, typer.Option(help="What the memory takes in of the target: what is generated, the reference, nothing.")
+    ] = History.generated,
     hypothesis: Annotated[
         Path | None, typer.Option(help="Keep the translations here, in the format of its suffix.")
     ] = None,
@@ -223,12 +238,12 @@ def evaluate(
     documents = list(read_parallel(source, reference, format))
     translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
     sources = [document.source for document in documents]
-    hypotheses = translated(translator, sources)
+    gold = [document.target for document in documents]
+    hypotheses = translated(translator, sources, history.value, gold)
     if hypothesis is not None:
         found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
         write_documents(hypothesis, found)
-    references = [[document.target for document in documents]]
-    results = score_systems([(str(model), hypotheses)], references, sources, translator.text,
+    results = score_systems([(str(model), hypotheses)], [gold], sources, translator.text,
                             compat=authors(compat, translator.text))  # fmt: skip
     report(scores_table(results), results_json(results), json_path)
 
@@ -271,6 +286,50 @@ def score(
         systems, read, sources, wanted, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed
     )
     report(scores_table(results), results_json(results), json_path)
+
+
+@app.command()
+def synthetic(
+    out: Annotated[Path, typer.Argument(help="Folder to write: train, dev, test and suite.jsonl.")],
+    documents: Annotated[int, typer.Option(min=1, help="Training documents.")] = 2000,
+    distance: Annotated[
+        int | None, typer.Option(min=1, help="Only this many sentences to the deciding one; else a mixture.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed, other documents.")] = 1,
+) -> None:
+    """Make English-German documents whose right translation is decided sentences before, and a suite to test it."""
+    from tram.synthetic import write
+
+    write(out, documents, distance, seed)
+    print(out)
+
+
+imports = typer.Typer(help="Take over models of other programs.", no_args_is_help=True)
+app.add_typer(imports, name="import")
+
+
+class Side(StrEnum):
+    """Which side of a model has a memory."""
+
+    source = "source"
+    target = "target"
+    both = "both"
+
+
+@imports.command("authors")
+def import_authors(
+    checkpoint: Annotated[Path, typer.Argument(help="State dict of the paper's authors' code.")],
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
+    heads: Annotated[int, typer.Option(help="Attention heads: the one thing no shape tells.")] = 8,
+    side: Annotated[Side, typer.Option(help="Which memory the model uses; the other one is passed over.")] = Side.both,
+    vocab: Annotated[Path | None, typer.Option(help="Their vocabulary file.")] = None,
+    codes: Annotated[Path | None, typer.Option(help="Their BPE codes.")] = None,
+) -> None:
+    """Turn a checkpoint of the paper's authors into a model folder."""
+    from tram.importing import import_authors as run
+
+    run(checkpoint, out, heads, side.value, vocab, codes)
+    print(out)
 
 
 bench = typer.Typer(help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True)

@@ -124,14 +124,61 @@ class TrainConfig(Section):
     log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
 
 
+class FinetuneConfig(TrainConfig):
+    """The second stage: documents in order, with the memory. The defaults are the paper's for TED."""
+
+    start: Path = Field(
+        Path("train"), description="`train`: the first stage's best model; `nothing`: new weights; or a model folder"
+    )
+    memory: MemoryConfig | None = Field(
+        MemoryConfig(), description="null: the control run, the sentence model trained on in the same way"
+    )
+    lr: float = Field(6e-5, gt=0, description="learning rate of parameters that were loaded, at its peak")
+    lr_new: float = Field(3e-4, gt=0, description="learning rate of parameters that are new, at its peak")
+    warmup: Count = Field(1000, description="updates of linear warm-up, one schedule for both rates")
+    dropout: Share = Field(0.2, description="on embeddings and on the result of every sublayer")
+    memory_dropout: Share | None = Field(None, description="inside the memory; null: the same as dropout")
+    documents: Positive = Field(8, description="documents that go through time together")
+    like: Count = Field(10, description="most sentences by which their lengths may differ")
+    window: Literal["document"] | tuple[Positive, Positive] = Field(
+        "document", description="sentences between two updates: drawn from [least, most], or the whole document"
+    )
+    tokens: Positive = Field(4096, description="tokens of the longer side in one backward pass: a piece of a window")
+    weighting: Literal["token", "authors"] = Field(
+        "token",
+        description="token: mean over all tokens of an update; authors: mean per sentence step, then over steps",
+    )
+
+    @model_validator(mode="after")
+    def _window_is_a_range(self) -> Self:
+        if self.window != "document" and self.window[0] > self.window[1]:
+            raise ValueError(f"window: the least ({self.window[0]}) is more than the most ({self.window[1]})")
+        if self.accumulate != 1:
+            raise ValueError("accumulate: a window of documents is one update already; leave it at 1")
+        return self
+
+
 class Config(Section):
-    """One run of `tram train`."""
+    """One run of `tram train`: the first stage, the second, or both."""
 
     data: Path = Field(description="folder made by `tram prepare`")
     output: Path = Field(description="folder of the run: checkpoints, metrics and the finished model")
-    seed: int = Field(1, description="of the weights, the order of the data and dropout")
+    seed: int = Field(1, ge=0, description="of the weights, the order of the data and dropout")
     model: ModelConfig = Field(ModelConfig(), description="the Transformer")
-    train: TrainConfig = Field(TrainConfig(), description="first stage: a sentence model")
+    train: TrainConfig | None = Field(TrainConfig(), description="first stage: a sentence model; null: none")
+    finetune: FinetuneConfig | None = Field(None, description="second stage: documents with the memory; null: none")
+
+    @model_validator(mode="after")
+    def _some_stage(self) -> Self:
+        if self.train is None and self.finetune is None:
+            raise ValueError("neither train nor finetune: name at least one stage")
+        if self.model.memory is not None:
+            raise ValueError("model.memory: the memory belongs to the second stage; set finetune.memory")
+        if self.train is None and self.finetune is not None and str(self.finetune.start) == "train":
+            raise ValueError("finetune.start is `train` but there is no first stage; give a model folder or `nothing`")
+        if self.finetune is not None and self.finetune.memory is not None:
+            ModelConfig(**self.model.model_dump() | {"memory": self.finetune.memory})  # refuses what does not fit
+        return self
 
     @classmethod
     def load(cls, path: Path | str, overrides: list[str] | None = None) -> Self:

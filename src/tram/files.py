@@ -25,6 +25,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove(temporary)  # of a killed process that had the same number, as is common in containers
         yield temporary
         if temporary.is_dir() and path.exists():
             # Renamed and not removed: a kill during a removal would leave neither the old folder nor the new one.

@@ -27,9 +27,11 @@ class Layout:
     """The sentences of a batch as slices of one run of tokens.
 
     ids: (documents, sentences, tokens), 0 where there is no token.
+    edge: what is carried on is the state before the last `edge` sentences, which will be seen again.
     """
 
-    def __init__(self, ids: Tensor) -> None:
+    def __init__(self, ids: Tensor, edge: int = 0) -> None:
+        self.edge = edge
         real = ids != PAD
         self.shape = tuple(ids.shape)
         self.device = ids.device

@@ -18,20 +18,21 @@ def cross_entropy(
     labels: Tensor,
     smoothing: float = 0.0,
     chunk: int = 512,
+    token_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Summed loss over all tokens: with label smoothing (to train on) and without (to report).
+    """Summed loss over all tokens: smoothed and weighted (to train on), and plain (to report).
 
-    states: (tokens, d_model); weight: (vocabulary, d_model); bias: (vocabulary) or None; labels: (tokens).
-    Only the first of the two carries gradients.
+    states: (tokens, d_model); weight: (vocabulary, d_model); bias: (vocabulary) or None; labels: (tokens);
+    token_weights: (tokens) or None for 1. Only the first of the two sums carries gradients.
     """
-    loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk)
+    loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk, token_weights)
     return loss, plain
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float,
-                chunk: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+                chunk: int, token_weights: Tensor | None) -> tuple[Tensor, Tensor]:  # fmt: skip
         vocabulary = weight.shape[0]
         needs_states, needs_weight = ctx.needs_input_grad[:2]
         accurate = torch.promote_types(states.dtype, torch.float32)
@@ -49,8 +50,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             negative = normaliser - logits.gather(-1, gold).squeeze(-1)
             plain += negative.sum()
             if smoothing:
-                spread = normaliser - logits.mean(-1)
-                loss += ((1 - smoothing) * negative + smoothing * spread).sum()
+                negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
+            share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
+            loss += negative.sum() if share is None else negative @ share
             if d_states is None and d_weight is None:
                 continue
             # d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary
@@ -58,6 +60,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if smoothing:
                 gradient -= smoothing / vocabulary
             gradient.scatter_add_(-1, gold, torch.full_like(gold, 1, dtype=accurate) * (smoothing - 1))
+            if share is not None:
+                gradient *= share[:, None]
             gradient = gradient.to(states.dtype)
             if d_states is not None:
                 torch.mm(gradient, weight_now, out=d_states[start : start + chunk])
@@ -69,8 +73,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if d_bias is not None:
                 d_bias += gradient.sum(0).to(d_bias.dtype)
         ctx.gradients = (d_states, d_weight, d_bias)
-        if not smoothing:
-            loss = plain.clone()
         ctx.mark_non_differentiable(plain)
         return loss, plain
 
@@ -82,4 +84,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
         )
         ctx.gradients = None  # the buffers are given away: a second backward pass would find nothing
-        return d_states, d_weight, d_bias, None, None, None
+        return d_states, d_weight, d_bias, None, None, None, None

@@ -67,7 +67,7 @@ class Memory(Context):
             seen = keys_values.index_select(0, block.sentences)
             results.append(self.attend_output(query.unflatten(0, (len(block.sentences), -1)), seen).flatten(0, 1))
         attended = self.output_attention.output(blocks.into_queries.unpad(results))
-        return self.output_norm(local + self.dropout(attended)), {"M": memories[-1]}
+        return self.output_norm(local + self.dropout(attended)), {"M": memories[-1 - layout.edge]}
 
     def read(self, inputs: Tensor, local: Tensor, ready: ContextState) -> Tensor:
         """Tokens of the sentence at hand read the memory. local: (documents, tokens, d_model)."""

@@ -1,22 +1,22 @@
 """The optimiser and its learning rate: AdamW, linear warm-up, then the inverse square root."""
 
-from collections.abc import Iterable
+from collections.abc import Container
 
 import torch
 from torch import Tensor, nn
 
-from tram.config import TrainConfig
+from tram.config import FinetuneConfig, TrainConfig
 
 
-def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW as the config says; the learning rate of each update is set by `set_rate`."""
-    return torch.optim.AdamW(
-        [{"params": list(parameters), "peak": config.lr}],
-        lr=config.lr,
-        betas=config.betas,
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:
+    """AdamW as the config says, new and loaded parameters at their own rates; `set_rate` sets those of each update."""
+    new_rate = config.lr_new if isinstance(config, FinetuneConfig) else config.lr
+    groups = []
+    for rate, wanted in ((config.lr, False), (new_rate, True)):
+        parameters = [value for name, value in model.named_parameters() if (name in new) == wanted]
+        if parameters:
+            groups.append({"params": parameters, "peak": rate})
+    return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True)
 
 
 def rate_factor(update: int, warmup: int) -> float:

@@ -4,15 +4,14 @@
 
 Everything random is a function of the seed and the number of the update: which sentences make an update, and what
 dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` carries devices, mixed precision and several processes; each process takes its share of every batch, and
-the loss is divided by the token count of the whole update, so that an update does not depend on their number.
+`accelerate` carries devices, mixed precision and several processes, whose gradients are added up once an update.
 """
 
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,26 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import nn
 
-from tram.arrays import PreparedData, Split
-from tram.batches import Batch, SentencePlan, collate, share
-from tram.checkpoint import WEIGHTS, Checkpoints, average, load_tensors, load_weights, save_model
-from tram.config import Config, TrainConfig, read_yaml, write_yaml
+from tram.arrays import PreparedData
+from tram.checkpoint import (
+    WEIGHTS,
+    Checkpoints,
+    average,
+    find_model,
+    load_known_weights,
+    load_tensors,
+    load_weights,
+    read_model_file,
+    save_model,
+    weights,
+)
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, read_yaml, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
-from tram.loss import cross_entropy
 from tram.optim import load_optimizer_tensors, make_optimizer, optimizer_tensors, set_rate
+from tram.stages import DocumentStage, Processes, SentenceStage, Stage
 from tram.transformer import Transformer
 
 # What may change between two runs that share a folder: it does not touch the updates themselves.
@@ -44,9 +53,17 @@ def train(config: Config) -> Path:
     """Run the stages that the config names; gives the folder of the finished model."""
     data = PreparedData.open(config.data)
     remember_config(config)
-    folder = config.output / "train"
-    if not (folder / "model" / WEIGHTS).exists():
-        Trainer(config, data, folder).run()
+    folder = config.output
+    if config.train is not None:
+        folder = config.output / "train"
+        if not (folder / "model" / WEIGHTS).exists():
+            Trainer(config, config.train, data, folder).run()
+    if config.finetune is not None:
+        start = config.finetune.start
+        first = None if str(start) == "nothing" else folder / "model" if str(start) == "train" else find_model(start)
+        folder = config.output / "finetune"
+        if not (folder / "model" / WEIGHTS).exists():
+            Trainer(config, config.finetune, data, folder, first).run()
     return folder / "model"
 
 
@@ -71,23 +88,6 @@ def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-class SentenceObjective(nn.Module):
-    """The loss of a batch of sentences, as one module, so that several processes can share its gradients."""
-
-    def __init__(self, model: Transformer, smoothing: float, chunk: int) -> None:
-        super().__init__()
-        self.model = model
-        self.smoothing = smoothing
-        self.chunk = chunk
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Summed loss, with and without label smoothing."""
-        decoded = self.model.decode(batch.decoder_input, self.model.encode(batch.source))
-        labels = batch.labels.flatten().index_select(0, decoded.layout.rows)
-        weight, bias = self.model.tokens.weight, self.model.bias
-        return cross_entropy(decoded.states, weight, bias, labels, self.smoothing, self.chunk)
-
-
 @dataclass
 class Standing:
     """How far a stage has come; this is `progress.json` of a checkpoint."""
@@ -104,54 +104,77 @@ class Standing:
 class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
-    def __init__(self, config: Config, data: PreparedData, folder: Path) -> None:
+    def __init__(
+        self, config: Config, stage: TrainConfig, data: PreparedData, folder: Path, first: Path | None = None
+    ) -> None:
         self.config = config
-        self.stage: TrainConfig = config.train
+        self.stage_config = stage
         self.data = data
         self.folder = folder
-        self.split = data.split("train")
-        self.plan = SentencePlan(self.split, self.stage.tokens, config.model.max_length, config.seed)
-        if not len(self.plan.usable):
+        if not data.splits["train"]["sentences"]:
             raise InputError(f"{data.folder}: the training split has no sentence pair; run `tram prepare` on more text")
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
-        self.accelerator = make_accelerator(self.stage.precision)
-        torch.manual_seed(config.seed)
-        self.model = Transformer(config.model, data.vocabulary)
-        if self.stage.precision == "float64":
-            self.model.double()
-        self.model.set_dropout(self.stage.dropout, self.stage.attention_dropout, self.stage.activation_dropout)
-        objective = SentenceObjective(self.model, self.stage.label_smoothing, self.stage.loss_chunk)
-        optimizer = make_optimizer(self.model.parameters(), self.stage)
-        self.objective, self.optimizer = self.accelerator.prepare(objective, optimizer)
+        self.accelerator = make_accelerator(stage.precision)
+        self.model, self.new = self.make_model(first)
+        self.model.to(self.accelerator.device, torch.float64 if stage.precision == "float64" else None)
+        memory_dropout = stage.memory_dropout if isinstance(stage, FinetuneConfig) else None
+        self.model.set_dropout(stage.dropout, stage.attention_dropout, stage.activation_dropout, memory_dropout)
+        self.optimizer = self.accelerator.prepare(make_optimizer(self.model, stage, self.new))
+        self.stage = self.make_stage()
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.standing = Standing()
         self.score_note = ""
-        self._epoch: tuple[int, list[Any]] = (-1, [])
+
+    def make_model(self, first: Path | None) -> tuple[Transformer, set[str]]:
+        """The model to train, and the names of its parameters that are new: not loaded from `first`."""
+        torch.manual_seed(self.config.seed)
+        settings = self.config.model
+        if first is not None:
+            about = read_model_file(first)
+            if about.vocabulary != self.data.vocabulary or about.text not in (None, self.data.fingerprint):
+                raise InputError(
+                    f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
+                )
+            settings = about.model
+        if isinstance(self.stage_config, FinetuneConfig) and settings.memory is None:
+            settings = ModelConfig(**settings.model_dump() | {"memory": self.stage_config.memory})
+        model = Transformer(settings, self.data.vocabulary)
+        loaded = set() if first is None else load_known_weights(model, first / WEIGHTS)
+        return model, weights(model).keys() - loaded
+
+    def make_stage(self) -> Stage:
+        """What an update is made of."""
+        accelerator = self.accelerator
+        processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
+        split = self.data.split("train")
+        if isinstance(self.stage_config, FinetuneConfig):
+            return DocumentStage(self.model, self.stage_config, self.config.seed, processes, split)
+        return SentenceStage(self.model, self.stage_config, self.config.seed, processes, split)
 
     def run(self) -> None:
         """Train until the updates are done or patience is at its end, then write the model folder."""
         self.resume()
-        stage, standing = self.stage, self.standing
+        settings, standing = self.stage_config, self.standing
         main = self.accelerator.is_main_process
         with (
             Metrics(self.folder / "metrics.jsonl", standing.update, main) as metrics,
-            Progress("training", stage.updates, "updates", standing.update, hidden=not main) as progress,
+            Progress(self.folder.name, settings.updates, "updates", standing.update, hidden=not main) as progress,
             stop_signals(self.accelerator.num_processes == 1) as stopped,
         ):
             self.introduce(progress.say)
-            while standing.update < stage.updates and not standing.ended:
-                began = time.monotonic()
+            while standing.update < settings.updates and not standing.ended:
                 losses = self.next_update()
-                standing.seconds += time.monotonic() - began
                 progress.advance(1, losses.note(self.score_note))
-                if standing.update % stage.log_every == 0:
+                if standing.update % settings.log_every == 0:
                     metrics.write({"update": standing.update, **losses.as_dict(), "tokens": standing.tokens,
                                    "seconds": round(standing.seconds, 2)})  # fmt: skip
-                if self.held and (standing.update % stage.evaluate_every == 0 or standing.update == stage.updates):
+                if self.held and (
+                    standing.update % settings.evaluate_every == 0 or standing.update == settings.updates
+                ):
                     scores = self.evaluate()
                     metrics.write({"update": standing.update, **scores})
                     progress.say(f"update {standing.update:,}: {self.score_note}")
-                if standing.update % stage.checkpoint_every == 0 or standing.best_update == standing.update:
+                if standing.update % settings.checkpoint_every == 0 or standing.best_update == standing.update:
                     self.save()
                 if stopped():
                     self.save()
@@ -160,70 +183,82 @@ class Trainer:
 
     def introduce(self, say: Callable[[str], None]) -> None:
         """Say what is about to be trained."""
-        parameters = sum(p.numel() for p in self.model.parameters())
-        say(f"{parameters:,} parameters, {len(self.plan.usable):,} sentence pairs in {len(self.epoch(0)):,} batches")
-        if self.plan.cut:
-            longest = self.config.model.max_length
-            say(f"warning: {self.plan.cut:,} sentence pairs are longer than {longest} subwords and are cut")
+        own = weights(self.model)
+        new = sum(own[name].numel() for name in self.new)
+        say(f"{sum(value.numel() for value in own.values()):,} parameters, {new:,} of them new")
+        if len(self.new) < len(own):
+            say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(own.keys() - self.new))}")
+        for line in self.stage.describe():
+            say(line)
         if self.standing.update:
             say(f"going on after update {self.standing.update:,}")
 
-    def epoch(self, number: int) -> list[Any]:
-        """The batches of an epoch; the last one asked for is remembered."""
-        if self._epoch[0] != number:
-            self._epoch = (number, self.plan.epoch(number))
-        return self._epoch[1]
-
-    def passes(self, update: int) -> list[Any]:
-        """The batches whose gradients make an update (counted from 0)."""
-        n = len(self.epoch(max(self._epoch[0], 0)))  # the same in every epoch: only lengths decide where a batch ends
-        numbers = range(update * self.stage.accumulate, (update + 1) * self.stage.accumulate)
-        return [self.epoch(number // n)[number % n] for number in numbers]
-
     def next_update(self) -> "Losses":
         """One step of the optimiser."""
-        process, processes = self.accelerator.process_index, self.accelerator.num_processes
-        update = self.standing.update
-        torch.manual_seed(int(np.random.SeedSequence((self.config.seed, update, process)).generate_state(1)[0]))
-        self.objective.train()
-        batches = self.passes(update)
-        tokens = sum(self.plan.target_tokens(batch) for batch in batches)
-        total = torch.zeros(2, device=self.accelerator.device, dtype=torch.float64)
-        for number, batch in enumerate(batches):
-            rows, counts = share(batch, process, processes)
-            ids = collate(self.split, rows, self.config.model.max_length).to(self.accelerator.device)
-            last = number == len(batches) - 1
-            wait: AbstractContextManager[Any] = nullcontext() if last else self.accelerator.no_sync(self.objective)
-            with wait, self.accelerator.autocast():
-                loss, plain = self.objective(ids)
-                # Processes average their gradients; the loss is that of the whole update.
-                self.accelerator.backward(loss * (counts * processes / tokens))
-            total += counts * torch.stack([loss.detach(), plain]).double()
-        rate = set_rate(self.optimizer, update + 1, self.stage.warmup)
-        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.stage.clip or float("inf"))
+        began = time.monotonic()
+        standing, accelerator = self.standing, self.accelerator
+        key = (self.config.seed, standing.update, accelerator.process_index)
+        torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1)[0]))
+        self.model.train()
+        with accelerator.autocast():
+            sums = self.stage.run_update(standing.update, accelerator.backward)
+        self.add_up_gradients()
+        rate = set_rate(self.optimizer, standing.update + 1, self.stage_config.warmup)
+        norm = accelerator.clip_grad_norm_(self.model.parameters(), self.stage_config.clip or float("inf"))
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.standing.update += 1
-        self.standing.tokens += tokens
-        smoothed, plain = (self.accelerator.reduce(total, "sum") / tokens).tolist()
-        return Losses(smoothed, plain, float(norm), rate, self.standing.tokens / max(self.standing.seconds, 1e-9))
+        loss, plain = self.total(sums.loss, sums.plain)
+        standing.update += 1
+        standing.tokens += sums.tokens
+        standing.seconds += time.monotonic() - began
+        speed = standing.tokens / max(standing.seconds, 1e-9)
+        return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), float(norm or 0), rate, speed)
+
+    def add_up_gradients(self) -> None:
+        """Add up the gradients of all processes, in one piece.
+
+        Not with DistributedDataParallel: which parameters a pass reaches differs from pass to pass here (a first memory
+        only at the start of a document), and an update may be several passes of which some are empty.
+        """
+        if self.accelerator.num_processes == 1:
+            return
+        parameters = list(self.model.parameters())
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        total = self.accelerator.reduce(nn.utils.parameters_to_vector(gradients), "sum")
+        for parameter, part in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
+            parameter.grad = part.view_as(parameter)
+
+    def total(self, *values: float) -> list[float]:
+        """Sums over all processes."""
+        local = torch.tensor(values, dtype=torch.float64, device=self.accelerator.device)
+        sums: list[float] = self.accelerator.reduce(local, "sum").tolist()
+        return sums
 
     def evaluate(self) -> dict[str, float]:
         """Look at the held-out documents, and see whether this is the best model so far."""
-        assert self.held is not None
         standing = self.standing
-        scores = {"held_loss": held_loss(self.model, self.held, self.stage, self.accelerator)}
+        scores = {"held_loss": self.held_loss()}
         watched = scores["held_loss"]
-        if self.stage.watch == "bleu":
+        if self.stage_config.watch == "bleu":
             scores["held_bleu"] = self.held_bleu()
             watched = -scores["held_bleu"]
         if standing.best is None or watched < standing.best:
             standing.best, standing.best_update, standing.waited = watched, standing.update, 0
         else:
             standing.waited += 1
-        standing.ended = bool(self.stage.patience) and standing.waited >= self.stage.patience
+        standing.ended = bool(self.stage_config.patience) and standing.waited >= self.stage_config.patience
         self.score_note = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items())
         return scores
+
+    @torch.no_grad()
+    def held_loss(self) -> float:
+        """Nats a target token on the held-out documents, without label smoothing; shared out among the processes."""
+        assert self.held is not None
+        self.model.eval()
+        with self.accelerator.autocast():
+            loss, tokens = self.total(*self.stage.held_loss(self.held))
+        self.model.train()
+        return loss / max(tokens, 1)
 
     def held_bleu(self) -> float:
         """s-BLEU of greedy translations of the held-out documents; every process translates them all."""
@@ -240,9 +275,10 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint, and clear away those no longer needed."""
         if self.accelerator.is_main_process:
+            progress = asdict(self.standing) | {"position": self.stage.position()} | self._scaler()
             state = optimizer_tensors(self.optimizer)
-            self.checkpoints.save(self.standing.update, self.model, state, asdict(self.standing) | self._scaler())
-            self.checkpoints.prune(max(self.stage.keep, self.stage.average), self.standing.best_update)
+            self.checkpoints.save(self.standing.update, self.model, state, self.stage.tensors(), progress)
+            self.checkpoints.prune(max(self.stage_config.keep, self.stage_config.average), self.standing.best_update)
         self.accelerator.wait_for_everyone()
 
     def _scaler(self) -> dict[str, Any]:
@@ -260,6 +296,7 @@ class Trainer:
             self.accelerator.scaler.load_state_dict(scaler)
         load_weights(self.model, last.folder / WEIGHTS)
         load_optimizer_tensors(self.optimizer, load_tensors(last.folder / "optimizer.safetensors"))
+        self.stage.restore(progress.pop("position"), load_tensors(last.folder / "position.safetensors"))
         self.standing = Standing(**progress)
 
     def finish(self, say: Callable[[str], None]) -> None:
@@ -271,20 +308,25 @@ class Trainer:
             say(f"best: update {standing.best_update:,}")
             self.try_average(say)
         if self.accelerator.is_main_process:
-            save_model(self.model, self.folder / "model", self.data.text(), model_card(self.config, standing))
+            save_model(
+                self.model,
+                self.folder / "model",
+                self.data.text(),
+                model_card(self.config, self.stage_config, standing),
+            )
             say(f"model: {self.folder / 'model'}")
         self.accelerator.wait_for_everyone()
 
     def try_average(self, say: Callable[[str], None]) -> None:
         """Let the mean of the last checkpoints compete with the best one on held-out loss."""
-        every = self.stage.checkpoint_every  # a checkpoint of an interrupted run does not count
-        last = [c for c in self.checkpoints.all() if c.update % every == 0][-self.stage.average :]
-        if self.stage.average < 2 or len(last) < 2 or self.held is None:
+        every = self.stage_config.checkpoint_every  # a checkpoint of an interrupted run does not count
+        last = [c for c in self.checkpoints.all() if c.update % every == 0][-self.stage_config.average :]
+        if self.stage_config.average < 2 or len(last) < 2 or self.held is None:
             return
-        best = held_loss(self.model, self.held, self.stage, self.accelerator)
+        best = self.held_loss()
         kept = {name: value.detach().clone() for name, value in self.model.named_parameters()}
         average(last, self.model)
-        mean = held_loss(self.model, self.held, self.stage, self.accelerator)
+        mean = self.held_loss()
         say(f"held loss: best checkpoint {best:.4f}, mean of the last {len(last)} {mean:.4f}")
         if mean >= best:
             with torch.no_grad():
@@ -351,6 +393,12 @@ class Metrics:
                     self._board.add_scalar(name, value, values["update"])
 
 
+def summary(names: Iterable[str]) -> list[str]:
+    """Names of parameters, shortened to the parts of the model they belong to."""
+    return sorted({name.partition(".context.")[0] + ".context" if ".context." in name else name.partition(".")[0]
+                   for name in names})  # fmt: skip
+
+
 def tensorboard(folder: Path, update: int) -> Any:
     """A TensorBoard writer, if TensorBoard is installed."""
     try:
@@ -367,25 +415,6 @@ def make_accelerator(precision: str) -> Accelerator:
         if torch.cuda.is_available():
             precision = "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
     return Accelerator(mixed_precision={"bfloat16": "bf16", "float16": "fp16"}.get(precision, "no"))
-
-
-@torch.no_grad()
-def held_loss(model: Transformer, held: Split, stage: TrainConfig, accelerator: Accelerator) -> float:
-    """Nats a target token on held-out documents, without label smoothing; shared out among the processes."""
-    plan = SentencePlan(held, stage.tokens, model.config.max_length, seed=0)
-    objective = SentenceObjective(model, 0.0, stage.loss_chunk)
-    model.eval()
-    total = torch.zeros(2, device=accelerator.device, dtype=torch.float64)
-    for batch in plan.cut_up(plan.usable[np.argsort(plan.lengths[plan.usable], kind="stable")])[
-        accelerator.process_index :: accelerator.num_processes
-    ]:
-        ids = collate(held, batch, model.config.max_length).to(accelerator.device)
-        with accelerator.autocast():
-            _, plain = objective(ids)
-        total += torch.stack([plain.double(), torch.tensor(float(plan.target_tokens(batch)), device=total.device)])
-    loss, tokens = accelerator.reduce(total, "sum").tolist()
-    model.train()
-    return float(loss / max(tokens, 1))
 
 
 @contextmanager
@@ -411,12 +440,12 @@ def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def model_card(config: Config, standing: Standing) -> str:
+def model_card(config: Config, stage: TrainConfig, standing: Standing) -> str:
     """README.md of a freshly trained model folder."""
     best = (
         ""
         if standing.best_update is None
-        else f"\nBest update: {standing.best_update} ({config.train.watch} on held-out documents)."
+        else f"\nBest update: {standing.best_update} ({stage.watch} on held-out documents)."
     )
     return (
         "# Translation model\n\n"

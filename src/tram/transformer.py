@@ -291,13 +291,16 @@ class Transformer(nn.Module):
         decoded = self.decode(decoder_input, self.encode(source))
         return decoded.layout.grid(self.logits(decoded.states))
 
-    def encode(self, source: Tensor, carried: Carried | None = None) -> Encoded:
-        """Encode all sentences, each document going on from what it carried so far."""
-        return self.encoder(Layout(source), carried or {})
+    def encode(self, source: Tensor, carried: Carried | None = None, edge: int = 0) -> Encoded:
+        """Encode all sentences, each document going on from what it carried so far.
 
-    def decode(self, decoder_input: Tensor, source: Encoded, carried: Carried | None = None) -> Decoded:
-        """Decoder states with teacher forcing."""
-        return self.decoder(Layout(decoder_input), source, carried or {})
+        What is carried on is the state before the last `edge` sentences; 0: after all of them.
+        """
+        return self.encoder(Layout(source, edge), carried or {})
+
+    def decode(self, decoder_input: Tensor, source: Encoded, carried: Carried | None = None, edge: int = 0) -> Decoded:
+        """Decoder states with teacher forcing; `edge` as in `encode`."""
+        return self.decoder(Layout(decoder_input, edge), source, carried or {})
 
     def logits(self, states: Tensor) -> Tensor:
         """(…, d_model) → (…, vocabulary)."""
@@ -348,8 +351,10 @@ class Transformer(nn.Module):
             name: context.advance(kept[name], layout, carried[name]) for name, context in contexts.items()
         }
 
-    def set_dropout(self, residual: float, attention: float = 0.0, activation: float = 0.0) -> None:
-        """Set the three dropout rates everywhere."""
+    def set_dropout(
+        self, residual: float, attention: float = 0.0, activation: float = 0.0, memory: float | None = None
+    ) -> None:
+        """Set the dropout rates everywhere; `memory`: inside context modules, the same as `residual` if not given."""
         for module in self.modules():
             if isinstance(module, Attention):
                 module.dropout.p = attention
@@ -357,3 +362,5 @@ class Transformer(nn.Module):
                 module.dropout.p = activation
             elif isinstance(module, Residual | Embeddings):
                 module.dropout.p = residual
+            elif isinstance(module, Memory):
+                module.dropout.p = residual if memory is None else memory
