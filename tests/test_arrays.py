@@ -63,7 +63,7 @@ def test_large_vocabularies_keep_large_ids(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_prepared_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no prepared data.*tram prepare"):
+    with pytest.raises(InputError, match=r"no prepared data.*tram prepare"):
         PreparedData.open(tmp_path)
 
 

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tram.arrays import Sentences, Split
-from tram.batches import SentencePlan, collate, share
+from tram.batches import Rows, SentencePlan, collate, share
 from tram.subwords import BOS, EOS, PAD
 
 FIRST = 5  # ids below are special
@@ -27,7 +27,7 @@ def plan_of(sizes: list[tuple[int, int]], tokens: int = 30, max_length: int = 10
     return SentencePlan(split_of(sizes), tokens, max_length, seed)
 
 
-def listed(epoch: list[np.ndarray]) -> list[list[int]]:  # type: ignore[type-arg]
+def listed(epoch: list[Rows]) -> list[list[int]]:
     return [batch.tolist() for batch in epoch]
 
 

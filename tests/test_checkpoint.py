@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TINY, contents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
 
 import tram.checkpoint
+from conftest import TINY, contents
 from tram.checkpoint import (
     WEIGHTS,
     Checkpoints,
@@ -219,7 +219,7 @@ def test_a_file_limit_of_the_system_is_met_with_a_sentence(
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 5)
     before = contents(tmp_path)
-    with file_limit(100), pytest.raises(InputError, match="00000006: cannot be written .*"):
+    with file_limit(100), pytest.raises(InputError, match="00000006: cannot be written"):
         save(checkpoints, 6)
     assert contents(tmp_path) == before
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import Corpus, Done, contents, made_up, refused, write_pair
 
+from conftest import Corpus, Done, contents, made_up, refused, write_pair
 from tram.checkpoint import WEIGHTS
 from tram.cli import gathered, translated_lines
 from tram.config import Config, write_yaml
+from tram.prepare import Settings, prepare
 from tram.translator import Translator
 
 Command = Callable[..., Done]
@@ -245,6 +246,15 @@ def test_a_damaged_model_is_refused(model: Path, tmp_path: Path, tram: Command, 
     done = tram("translate", "--model", folder, "--output", tmp_path / "out.txt", stdin=b"Tea!")
     refused(done, f"{WEIGHTS}: is truncated or no safetensors file")
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_text_pipeline_of_another_model_is_refused(
+    corpus: Corpus, model: Path, tmp_path: Path, tram: Command
+) -> None:
+    prepare(tmp_path / "other", [corpus.dev], [], Settings(merges=200, pipeline="raw"), workers=1)
+    folder = shutil.copytree(model, tmp_path / "model")
+    shutil.copy(tmp_path / "other" / "text.json", folder)
+    refused(tram("translate", "--model", folder, stdin=b"The old miller waits."), "text.json")
 
 
 def test_an_output_that_cannot_be_written_is_refused(

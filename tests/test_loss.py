@@ -62,6 +62,23 @@ def test_the_chunk_changes_nothing(tokens: int, chunk: int, smoothing: float, se
         close(one, other, 1e-10)
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weights_of_tokens_weigh_the_loss_and_its_gradients_but_not_the_plain_loss(
+    chunk: int, smoothing: float
+) -> None:
+    states, weight, bias, labels = case(20)
+    shares = torch.rand(20, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    loss, plain = cross_entropy(states, weight, bias, labels, smoothing, chunk, shares)
+    single = F.cross_entropy(F.linear(states, weight, bias), labels, reduction="none", label_smoothing=smoothing)
+    reference = (single * shares).sum()
+    close(loss, reference)
+    close(plain, expected(states, weight, bias, labels, 0.0))
+    inputs = (states, weight, bias)
+    for one, other in zip(torch.autograd.grad(loss, inputs), torch.autograd.grad(reference, inputs), strict=True):
+        close(one, other)
+
+
 def test_labels_that_no_logit_favours_cost_the_logarithm_of_the_vocabulary() -> None:
     states, weight, _, labels = case(6)
     loss, plain = cross_entropy(torch.zeros_like(states), weight, None, labels, smoothing=0.3, chunk=4)

@@ -1,8 +1,8 @@
 """The memory unit: training on whole documents at once is exactly training sentence by sentence.
 
-`Reference` below is the paper's section 3 written out a second time, plainly and slowly: one document, one sentence, one
-head after the other, no padding, no masks. It takes the weights of the model under test, so that outputs and gradients
-of every parameter can be compared.
+`Reference` below is the paper's section 3 written out a second time, plainly and slowly: one document, one sentence,
+one head after the other, no padding. It takes the weights of the model under test, so that outputs and the gradients of
+every parameter can be compared.
 """
 
 import itertools
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import FIRST_WORD, VOCABULARY, few, random_ids, shake, tiny_config, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from helpers import FIRST_WORD, VOCABULARY, few, random_ids, shake, tiny_config, tiny_model
 from tram.config import MemoryConfig, ModelConfig, checked
 from tram.errors import InputError
 from tram.layout import Layout
@@ -27,6 +27,7 @@ from tram.transformer import Carried, Transformer
 # Documents of uneven length, sentences long and short; empty ones on both sides and on the target side only.
 SOURCE = [[4, 13, 0, 1, 6, 2], [3, 3], [0, 12, 5, 1]]
 TARGET = [[5, 14, 0, 2, 1, 3], [1, 8], [0, 11, 4, 0]]
+SIDES = ("source", "target", "both")
 DEPTHS = (1, 2, 3, "full")
 
 
@@ -57,9 +58,9 @@ def gradients(loss: Tensor, model: nn.Module) -> dict[str, Tensor]:
 
 def close_gradients(one: dict[str, Tensor], other: dict[str, Tensor], tolerance: float = 1e-10) -> None:
     assert one.keys() == other.keys()
-    for name in one:
+    for name, gradient in one.items():
         scale = max(1.0, float(other[name].abs().max()))
-        difference = float((one[name] - other[name]).abs().max())
+        difference = float((gradient - other[name]).abs().max())
         assert difference <= tolerance * scale, f"gradients of {name} differ by {difference}"
 
 
@@ -179,7 +180,7 @@ VARIANTS = list(itertools.product(("sinusoidal", "learned"), READS))
 # Every side with all layers and all depths; positions and reads take turns, so that each meets each of the others.
 SETTINGS: list[dict[str, Any]] = [
     {"side": side, "layers": layers, "depth": depth, "positions": positions, "norm": norm, "read": read}
-    for i, (side, layers, depth) in enumerate(itertools.product(("source", "target", "both"), ((0,), (-1,), (0, 2)), DEPTHS))
+    for i, (side, layers, depth) in enumerate(itertools.product(SIDES, ((0,), (-1,), (0, 2)), DEPTHS))
     for positions, (norm, read) in [VARIANTS[(i + i // 12) % len(VARIANTS)]]
 ]  # fmt: skip
 
@@ -209,17 +210,20 @@ def test_single_precision_keeps_to_the_same_outputs_and_gradients(settings: dict
     close_gradients(gradients(weighted(logits), model), gradients(weighted(expected), model), 1e-4)
 
 
-def in_pieces(model: Transformer, source: Tensor, target: Tensor, cuts: list[int]) -> tuple[Tensor, list[Carried]]:
-    """Logits from one call for each piece between the cuts, and what the two sides carry at the end."""
-    encoder: Carried = {}
-    decoder: Carried = {}
+def in_pieces(model: Transformer, source: Tensor, target: Tensor, *cuts: int) -> tuple[Tensor, Tensor]:
+    """Logits from one call for each piece between the cuts, and the memories (units, documents, …) at the end."""
+    carried: Carried = {}
     logits = []
     for start, end in itertools.pairwise([0, *cuts, source.shape[1]]):
-        encoded = model.encode(source[:, start:end], encoder)
-        decoded = model.decode(target[:, start:end], encoded, decoder)
-        encoder, decoder = encoded.carried, decoded.carried
+        encoded = model.encode(source[:, start:end], carried)
+        decoded = model.decode(target[:, start:end], encoded, encoded.carried)
+        carried = decoded.carried
         logits.append(decoded.layout.grid(model.logits(decoded.states)))
-    return torch.cat(logits, 1), [encoder, decoder]
+    return torch.cat(logits, 1), memories(carried)
+
+
+def memories(carried: Carried) -> Tensor:
+    return torch.stack([carried[key]["M"] for key in sorted(carried)])
 
 
 @pytest.mark.parametrize("settings", SETTINGS[::3], ids=name)
@@ -227,7 +231,7 @@ def test_a_call_for_each_sentence_with_the_carried_memory_is_the_same(settings: 
     model = memory_model(**settings)
     source, target = batch()
     expected = model(source, target)
-    logits, _ = in_pieces(model, source, target, list(range(1, source.shape[1])))
+    logits, _ = in_pieces(model, source, target, *range(1, source.shape[1]))
     close(logits, expected)
     if settings["depth"] in (1, "full"):  # a call detaches what it is given, before its own update
         close_gradients(gradients(weighted(logits), model), gradients(weighted(expected), model))
@@ -271,7 +275,7 @@ def since(t: int, look: int) -> set[int]:
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("side", ["source", "target", "both"])
+@pytest.mark.parametrize("side", SIDES)
 def test_a_loss_reaches_back_as_many_sentences_as_the_depth_says_and_no_further(side: str, depth: int | str) -> None:
     config = tiny_config(memory={"slots": 3, "side": side, "depth": depth})
     model = Transformer(config, FIRST_WORD + 2 * STORY * WORDS).double()
@@ -340,14 +344,12 @@ def grids(draw: st.DrawFn) -> list[list[int]]:
 def test_a_document_ends_with_the_memory_and_the_outputs_it_has_alone(lengths: list[list[int]], seed: int) -> None:
     model = memory_model()
     source, target = random_ids(lengths, seed, padding=1), random_ids(lengths, seed + 1, first=BOS)
-    logits, carried = in_pieces(model, source, target, [])
+    logits, M = in_pieces(model, source, target)
     for i, document in enumerate(lengths):
         rows, width = len(document), max(document)
-        own, own_carried = in_pieces(model, source[i : i + 1, :rows], target[i : i + 1, :rows, :width], [])
-        close(logits[i, :rows, :width], own[0])
-        for side, own_side in zip(carried, own_carried, strict=True):
-            for key, state in own_side.items():
-                close(side[key]["M"][i], state["M"][0])
+        own_logits, own_M = in_pieces(model, source[i : i + 1, :rows], target[i : i + 1, :rows, :width])
+        close(logits[i, :rows, :width], own_logits[0])
+        close(M[:, i], own_M[:, 0])
 
 
 @given(grids(), st.data())
@@ -360,13 +362,10 @@ def test_wherever_documents_are_cut_into_calls_the_result_is_the_same(
     lengths = [*lengths, [2] * (max(map(len, lengths)) + 1)]  # no call without any token
     source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=BOS)
     cuts = data.draw(st.sets(st.integers(1, source.shape[1] - 1)))
-    expected, at_once = in_pieces(model, source, target, [])
-    logits, carried = in_pieces(model, source, target, sorted(cuts))
-    close(logits, expected)
-    for one, other in zip(carried, at_once, strict=True):
-        assert one.keys() == other.keys()
-        for key in one:
-            close(one[key]["M"], other[key]["M"])
+    logits, M = in_pieces(model, source, target, *sorted(cuts))
+    logits_at_once, M_at_once = in_pieces(model, source, target)
+    close(logits, logits_at_once)
+    close(M, M_at_once)
 
 
 @given(grids(), st.data())
@@ -378,10 +377,8 @@ def test_before_an_edge_stands_the_memory_that_a_shorter_document_ends_with(
     model = memory_model(side="source", layers=(0, -1))
     source = random_ids([[5, *document] for document in lengths])
     edge = data.draw(st.integers(0, source.shape[1] - 1))
-    expected = model.encode(source[:, : source.shape[1] - edge])
-    encoded = model.encode(source, edge=edge)
-    for key, state in encoded.carried.items():
-        close(state["M"], expected.carried[key]["M"])
+    shorter = model.encode(source[:, : source.shape[1] - edge])
+    close(memories(model.encode(source, edge=edge).carried), memories(shorter.carried))
 
 
 @torch.no_grad()
@@ -399,13 +396,11 @@ def test_columns_rows_and_documents_of_padding_change_nothing() -> None:
     source, target = batch(padding=0)
     documents, sentences, tokens = target.shape
     room = (0, 3, 0, 2, 0, 1)
-    logits, carried = in_pieces(model, source, target, [])
-    padded, padded_carried = in_pieces(model, F.pad(source, room), F.pad(target, room), [])
-    close(padded[:documents, :sentences, :tokens], logits)
-    assert padded.count_nonzero() == logits.count_nonzero()
-    for side, padded_side in zip(carried, padded_carried, strict=True):
-        for key in side:
-            close(padded_side[key]["M"][:documents], side[key]["M"])
+    logits, M = in_pieces(model, source, target)
+    padded_logits, padded_M = in_pieces(model, F.pad(source, room), F.pad(target, room))
+    close(padded_logits[:documents, :sentences, :tokens], logits)
+    assert padded_logits.count_nonzero() == logits.count_nonzero()
+    close(padded_M[:, :documents], M)
 
 
 @torch.no_grad()
@@ -413,12 +408,10 @@ def test_sentences_that_are_empty_in_all_documents_leave_the_memory_as_it_is() -
     model = memory_model()
     full = random_ids([[3, 4], [5, 2]], 1, first=BOS)
     with_gap = torch.cat([full[:, :1], torch.zeros_like(full[:, :1]), full[:, 1:]], 1)
-    logits, carried = in_pieces(model, full, full, [])
-    logits_with_gap, carried_over_gap = in_pieces(model, with_gap, with_gap, [])
+    logits, M = in_pieces(model, full, full)
+    logits_with_gap, M_over_gap = in_pieces(model, with_gap, with_gap)
     close(logits_with_gap[:, [0, 2]], logits)
-    for side, side_over_gap in zip(carried, carried_over_gap, strict=True):
-        for key in side:
-            close(side_over_gap[key]["M"], side[key]["M"])
+    close(M_over_gap, M)
 
 
 @torch.no_grad()
@@ -426,8 +419,7 @@ def test_a_call_with_nothing_but_empty_sentences_gives_back_the_memory_it_was_gi
     model = memory_model()
     encoded = model.encode(random_ids([[3, 4], [5, 2]], 1))
     after = model.encode(torch.zeros(2, 3, 4, dtype=torch.long), encoded.carried)
-    for key, state in encoded.carried.items():
-        assert torch.equal(after.carried[key]["M"], state["M"])
+    assert torch.equal(memories(after.carried), memories(encoded.carried))
 
 
 @torch.no_grad()
@@ -456,7 +448,7 @@ def test_a_huge_state_in_one_document_does_not_leak_into_another_through_the_pad
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("side", ["source", "target", "both"])
+@pytest.mark.parametrize("side", SIDES)
 def test_a_sentence_changes_all_later_ones_of_its_document_and_no_other(side: str) -> None:
     model = memory_model(side=side)
     source, target = random_ids([[4, 3, 6, 2, 5], [2, 5, 3, 4, 1]], 1), random_ids([[3] * 5, [5] * 5], 2, first=BOS)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Corpus, Done, contents, made_up, refused, snapshot, write_pair
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tram.prepare
+from conftest import Corpus, Done, contents, made_up, refused, snapshot, write_pair
 from tram.arrays import PreparedData
 from tram.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.errors import InputError

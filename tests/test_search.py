@@ -12,7 +12,6 @@ from tram.transformer import Decoding, Transformer
 LENGTHS = [3, 11, 1, 6, 17]
 LIMITS = [14, 9, 12, 1, 13]
 
-
 # Seeds whose models end some of these sentences early and others at their limit: a test below makes sure of it.
 CASES = [(4, "post"), (8, "post"), (16, "pre"), (20, "pre")]
 cases = pytest.mark.parametrize(("seed", "norm"), CASES)

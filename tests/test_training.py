@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import Done, contents, made_up, refused, snapshot, write_pair
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 import tram.training
+from conftest import Done, contents, made_up, refused, snapshot, write_pair
 from tram.arrays import PreparedData
 from tram.batches import SentencePlan, collate
 from tram.checkpoint import WEIGHTS, Checkpoints, load_tensors
@@ -30,6 +30,7 @@ from tram.corpus import ParallelDocument, write_parallel
 from tram.errors import InputError
 from tram.optim import rate_factor, set_rate
 from tram.prepare import Settings, prepare
+from tram.stages import Processes
 from tram.training import Trainer, train
 
 Configure = Callable[..., Config]
@@ -103,7 +104,7 @@ def test_the_rate_of_every_update_is_logged(run: Path) -> None:
 
 
 @pytest.fixture
-def gradients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Trainer], dict[str, Tensor]]]:
+def gradients(monkeypatch: pytest.MonkeyPatch) -> Callable[[Trainer], dict[str, Tensor]]:
     """Gives the gradients with which a trainer makes its next update."""
 
     def of(trainer: Trainer) -> dict[str, Tensor]:
@@ -131,7 +132,7 @@ def test_the_gradient_is_the_mean_over_all_tokens_of_an_update(
     data = PreparedData.open(prepared)
     trainer = trainer_of(config)
     found = gradients(trainer)
-    plan = SentencePlan(data.split("train"), config.train.tokens, config.model.max_length, config.seed)
+    plan = SentencePlan(data.split("train"), trainer.stage_config.tokens, config.model.max_length, config.seed)
     assert len(plan.epoch(0)) >= 2, "of different lengths and sizes"
     rows = [row for batch in (plan.epoch(0) + plan.epoch(1))[:accumulate] for row in batch.tolist()]
     batch = collate(data.split("train"), rows, config.model.max_length)
@@ -384,6 +385,20 @@ def test_a_truncated_checkpoint_is_refused_by_its_file(
     refused(tram("train", tmp_path / "config.yaml"), f"00000002/{name}: is ")
 
 
+@pytest.mark.parametrize("name", ["optimizer.safetensors", "progress.json"])
+def test_a_foreign_checkpoint_is_refused_by_its_file(
+    configure: Configure, tmp_path: Path, tram: Command, name: str
+) -> None:
+    config = configure(tmp_path / "run", updates=2)
+    trainer_of(config).run()
+    (config.output / "train" / "model" / WEIGHTS).unlink()
+    folder = config.output / "train" / "checkpoints" / "00000002"
+    foreign = (folder / WEIGHTS).read_bytes() if name == "optimizer.safetensors" else b'{"epoch": 3}'
+    (folder / name).write_bytes(foreign)
+    write_yaml(tmp_path / "config.yaml", config)
+    refused(tram("train", tmp_path / "config.yaml"), f"00000002/{name}")
+
+
 def test_data_without_a_sentence_pair_is_refused(configure: Configure, tmp_path: Path) -> None:
     write_parallel(tmp_path / "a.jsonl", None, [ParallelDocument(["One.", ""], ["", "Zwei."])])
     prepare(tmp_path / "data", [(tmp_path / "a.jsonl", tmp_path / "a.jsonl")], [], Settings(merges=5), workers=1)
@@ -392,6 +407,32 @@ def test_data_without_a_sentence_pair_is_refused(configure: Configure, tmp_path:
 
 
 # Several processes.
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("documents", [False, True])
+def test_the_gradients_of_all_processes_add_up_to_those_of_one(
+    configure: Configure, tmp_path: Path, documents: bool, processes: int
+) -> None:
+    """Also where a process has nothing to do: its documents have ended, or there are fewer than processes."""
+    finetune = DOCUMENTS | {"precision": "float64", "dropout": 0.0, "updates": 9} if documents else None
+    config = configure(tmp_path, finetune=finetune, precision="float64", dropout=0.0)
+
+    def updates_of(number: int, count: int) -> list[Tensor]:
+        trainer = trainer_of(config)
+        trainer.stage.processes = Processes(number, count)
+        found = []
+        for update in range(9):
+            trainer.stage.run_update(update, Tensor.backward)
+            parameters = trainer.model.parameters()
+            found.append(torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters]))
+            trainer.model.zero_grad()
+        return found
+
+    shares = zip(*(updates_of(number, processes) for number in range(processes)), strict=True)
+    for whole, parts in zip(updates_of(0, 1), shares, strict=True):
+        torch.testing.assert_close(torch.stack(parts).sum(0), whole, rtol=0, atol=1e-12)
+        assert whole.norm() > 0
 
 
 def free_port() -> int:

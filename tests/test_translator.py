@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import TINY, Done, made_up, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import TINY, Done, made_up, refused
 from tram.checkpoint import save_model
 from tram.errors import InputError
 from tram.subwords import EOS, TextPipeline
@@ -59,6 +59,15 @@ def test_neighbours_and_batch_size_do_not_change_a_translation(
     other = Translator(translator.model, translator.text, beam=3, batch=batch)
     found = other.translate_documents([order[:cut], order[cut:]])
     assert found == [[alone[sentence] for sentence in document] for document in (order[:cut], order[cut:])]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t "])
+def test_nothing_is_translated_into_nothing(prepared: Path, text: str) -> None:
+    """By a model that has learnt nothing, too."""
+    pipeline = TextPipeline.load(prepared)
+    translator = Translator(Transformer(TINY, pipeline.vocabulary), pipeline, beam=2)
+    first, _, last = translator.n_best([text, "Tea!", text], 2)
+    assert [option.text for option in first + last] == ["", ""]
 
 
 def test_empty_in_empty_out(translator: Translator, alone: dict[str, str]) -> None:
@@ -130,7 +139,14 @@ def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_pa
         refused(tram("translate", tmp_path / "a.txt", "--model", folder, *lines), "has no text.json", "copy the")
 
 
-@pytest.mark.parametrize("line", ["word " * 200_000, "a" * 1_000_000, "\x00é—" * 333_333])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("word " * 200_000, id="words"),
+        pytest.param("a" * 1_000_000, id="one word", marks=pytest.mark.slow),
+        pytest.param("\x00é—" * 333_333, id="signs", marks=pytest.mark.slow),
+    ],
+)
 def test_a_line_of_a_million_characters_does_no_harm(hasty: Path, tmp_path: Path, tram: Command, line: str) -> None:
     (tmp_path / "long.txt").write_text(f"Tea!\n{line}\n\nWhy?\n")
     done = tram("translate", tmp_path / "long.txt", "--model", hasty, "--lines", "--beam", 1)

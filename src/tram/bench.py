@@ -1,9 +1,12 @@
-"""Speed as a ratio to a peer, both measured in turn in one run on one thread: `tram bench train`, `tram bench decode`.
+"""Speed as a ratio to a peer, both measured in turn in one run on one thread: `tram bench {train,decode,memory}`.
 
-The peer is a BART of `transformers` of the same size. Weights are random and dropout is 0; the batch is the same for
-both. Times of the two are taken alternately and their medians compared, so that a busy machine slows both down.
+The peers are a BART of `transformers` of the same size, and for documents our own sentence-level training. Weights
+are random and dropout is 0; both get the same batch. Times are taken alternately and their medians compared, so that
+a busy machine slows both down. Memory is the peak of a process of its own.
 """
 
+import multiprocessing
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -13,14 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tram.config import ModelConfig
+from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
+from tram.lockstep import Cursor, Lockstep
 from tram.loss import cross_entropy
 from tram.search import search
 from tram.subwords import BOS, EOS, PAD
-from tram.transformer import Transformer
+from tram.transformer import Carried, Transformer
 
 Row = dict[str, Any]
+Work = dict[str, Callable[[], None]]
 SIZES = {
     "transformer-base": (ModelConfig(), 30_000),
     "256-wide 3+3": (
@@ -31,17 +36,42 @@ SIZES = {
 
 
 def training(rounds: int = 7) -> list[Row]:
-    """Forward, backward and AdamW step on sentences of like length, as a sorted batch has them."""
-    rows = []
-    for name, (config, vocabulary) in SIZES.items():
-        torch.manual_seed(1)
-        sentences = 16 if config.d_model > 256 else 40
-        source, target = (random_ids(sentences, 23, 27, vocabulary) for _ in range(2))
-        tokens = int((target != PAD).sum())
-        ours, peer = Transformer(config, vocabulary), bart(config, vocabulary)
-        steps = {"tram": _our_step(ours, source, target), "transformers": _peer_step(peer, source, target)}
-        rows.append(_row(name, alternately(steps, rounds), tokens))
-    return rows
+    """Forward, backward and AdamW step: against BART on sentences, and documents against sentences."""
+    return [row for name in SIZES for row in (training_sentences(name, rounds), *training_documents(name, rounds))]
+
+
+def training_sentences(name: str, rounds: int) -> Row:
+    """Sentences of like length, as a sorted batch has them."""
+    config, vocabulary = SIZES[name]
+    torch.manual_seed(1)
+    sentences = 16 if config.d_model > 256 else 40
+    source, target = (random_ids(sentences, 23, 27, vocabulary) for _ in range(2))
+    ours, peer = Transformer(config, vocabulary), bart(config, vocabulary)
+    work = {"tram": _step(ours, source[None], target[None]), "transformers": _peer_step(peer, source, target)}
+    return _rows(f"{name}, sentences", alternately(work, rounds), int((target != PAD).sum()), "transformers")[0]
+
+
+def training_documents(name: str, rounds: int, documents: int = 2, sentences: int = 32, length: int = 25) -> list[Row]:
+    """Documents in parallel, at depth 1 and at full depth, against sentences without memory and one by one."""
+    config, vocabulary = SIZES[name]
+    torch.manual_seed(1)
+    source, target = (torch.randint(EOS + 1, vocabulary, (documents, sentences, length)) for _ in range(2))
+
+    def with_memory(depth: Any) -> Transformer:
+        return Transformer(ModelConfig(**config.model_dump() | {"memory": MemoryConfig(depth=depth)}), vocabulary)
+
+    one = with_memory(1)
+    work = {
+        "documents, depth 1": _step(one, source, target),
+        "documents, full depth": _step(with_memory("full"), source, target),
+        "sentences": _step(Transformer(config, vocabulary), source, target),
+    }
+    rows = _rows(name, alternately(work, rounds), target.numel(), "sentences")
+    alone = {
+        "one document": _step(one, source[:1], target[:1]),
+        "sentence by sentence": _stepwise(one, source[:1], target[:1]),
+    }
+    return rows + _rows(name, alternately(alone, max(rounds // 2, 1)), target[:1].numel(), "sentence by sentence")
 
 
 def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) -> list[Row]:
@@ -59,34 +89,100 @@ def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) 
 
         def they(model: Any = peer, ids: Tensor = source) -> None:
             with torch.inference_mode():
-                model.generate(input_ids=ids, attention_mask=(ids != PAD).long(), num_beams=beam, do_sample=False,
-                               min_new_tokens=length, max_new_tokens=length)  # fmt: skip
+                model.generate(
+                    input_ids=ids,
+                    attention_mask=(ids != PAD).long(),
+                    num_beams=beam,
+                    do_sample=False,
+                    min_new_tokens=length,
+                    max_new_tokens=length,
+                )
 
-        rows.append(_row(name, alternately({"tram": we, "transformers": they}, rounds), batch * length))
+        seconds = alternately({"tram": we, "transformers": they}, rounds)
+        rows += _rows(f"{name}, beam {beam}, batch {batch}", seconds, batch * length, "transformers")
     return rows
 
 
-def _our_step(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+def memory(sizes: tuple[int, ...] = (10, 100, 1000), longest_sequence: int = 100) -> list[Row]:
+    """Greedy decoding of one document of so many sentences of 25 tokens, each in a process of its own.
 
-    def step() -> None:
-        decoded = model.decode(target[None], model.encode(source[None]))
-        labels = decoded.layout.ids.roll(-1)
-        loss, _ = cross_entropy(decoded.states, model.tokens.weight, None, labels, 0.1)
-        (loss / len(labels)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    Beside it the same tokens as one long sequence through the sentence model, up to `longest_sequence` sentences.
+    """
+    rows = []
+    for sentences in sizes:
+        row = {"sentences": sentences}
+        for kind in ("memory", "one sequence"):
+            if kind == "memory" or sentences <= longest_sequence:
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    seconds, peak = pool.apply(_decode_document, (sentences, kind == "memory"))
+                row |= {f"{kind}: ms/sentence": 1000 * seconds / sentences, f"{kind}: peak MB": peak}
+            else:
+                row |= {f"{kind}: ms/sentence": None, f"{kind}: peak MB": None}
+        rows.append(row)
+    return rows
 
-    return step
+
+def _decode_document(sentences: int, with_memory: bool, length: int = 25) -> tuple[float, float]:
+    """Seconds, and peak megabytes of this process."""
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    config, vocabulary = SIZES["256-wide 3+3"]
+    positions = length + 2 if with_memory else sentences * length + 2
+    settings = {"memory": MemoryConfig()} if with_memory else {}
+    config = ModelConfig(**config.model_dump() | settings | {"max_positions": positions, "max_length": positions})
+    model = Transformer(config, vocabulary).eval()
+    ids = torch.randint(EOS + 1, vocabulary, (sentences, length)).tolist()
+    document = ids if with_memory else [[token for sentence in ids for token in sentence]]
+    start = time.perf_counter()
+    for _ in Lockstep(model, beam=1, documents=1).run([Cursor(0, document, model.complete(None, 1))]):
+        pass
+    return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _step(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:
+    """One update on documents at once. source, target: (documents, sentences, tokens)."""
+
+    def loss() -> Tensor:
+        decoded = model.decode(target, model.encode(source))
+        return _loss(model, decoded.states, decoded.layout.ids)
+
+    return _optimised(model, loss)
+
+
+def _stepwise(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:
+    """The same update, sentence after sentence, as one would write it down first."""
+
+    def loss() -> Tensor:
+        total, carried = torch.zeros(()), Carried()
+        for t in range(source.shape[1]):
+            encoded = model.encode(source[:, t : t + 1], carried)
+            decoded = model.decode(target[:, t : t + 1], encoded, carried)
+            total = total + _loss(model, decoded.states, decoded.layout.ids)
+            carried = encoded.carried | decoded.carried
+        return total / source.shape[1]
+
+    return _optimised(model, loss)
+
+
+def _loss(model: Transformer, states: Tensor, ids: Tensor) -> Tensor:
+    return cross_entropy(states, model.tokens.weight, None, ids.roll(-1), 0.1)[0] / len(ids)
 
 
 def _peer_step(model: Any, source: Tensor, target: Tensor) -> Callable[[], None]:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
     labels = target.roll(-1, 1).masked_fill(target == PAD, -100)
 
-    def step() -> None:
+    def loss() -> Tensor:
         output = model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target)
-        F.cross_entropy(output.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1).backward()
+        return F.cross_entropy(output.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
+
+    return _optimised(model, loss)
+
+
+def _optimised(model: Any, loss: Callable[[], Tensor]) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+
+    def step() -> None:
+        loss().backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -130,7 +226,7 @@ def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> 
     return ids.masked_fill(torch.arange(longest) >= lengths[:, None], PAD)
 
 
-def alternately(work: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+def alternately(work: Work, rounds: int) -> dict[str, float]:
     """Median seconds of each piece of work, taken in turn after one warm-up."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -147,22 +243,34 @@ def alternately(work: dict[str, Callable[[], None]], rounds: int) -> dict[str, f
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def _row(name: str, seconds: dict[str, float], tokens: int) -> Row:
-    ours, peer = seconds["tram"], seconds["transformers"]
-    return {
-        "model": name,
-        "tram tokens/s": tokens / ours,
-        "transformers tokens/s": tokens / peer,
-        "ratio": peer / ours,
-    }
+def _rows(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list[Row]:
+    """A row for everything that is compared with the peer."""
+    return [
+        {
+            "model": model,
+            "what": name,
+            "tokens/s": tokens / taken,
+            "peer": peer,
+            "its tokens/s": tokens / seconds[peer],
+            "ratio": seconds[peer] / taken,
+        }
+        for name, taken in seconds.items()
+        if name != peer
+    ]
 
 
 def table(rows: list[Row]) -> str:
     """Rows as a small text table."""
     header = list(rows[0])
-    cells = [[f"{v:,.2f}" if k == "ratio" else f"{v:,.0f}" if isinstance(v, float) else str(v) for k, v in row.items()]
-             for row in rows]  # fmt: skip
+    cells = [[_cell(name, value) for name, value in row.items()] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in [header, *cells]
-    )
+    lines = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in [header, *cells]]
+    return "\n".join("  ".join(line) for line in lines)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.2f}" if name == "ratio" else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    return str(value)

@@ -360,6 +360,15 @@ def bench_decode(
     report(table(rows), rows, json_path)
 
 
+@bench.command("memory")
+def bench_memory(json_path: Json = None) -> None:
+    """Decoding 10, 100 and 1,000 sentences: time a sentence and peak memory, beside one long sequence."""
+    from tram.bench import memory, table
+
+    rows = memory()
+    report(table(rows), rows, json_path)
+
+
 def authors(compat: str | None, text: Any) -> Any:
     """The settings of `--compat authors`."""
     from tram.metrics import Authors
