@@ -110,7 +110,7 @@ def memory(sizes: tuple[int, ...] = (10, 100, 1000), longest_sequence: int = 100
     """
     rows = []
     for sentences in sizes:
-        row = {"sentences": sentences}
+        row: Row = {"sentences": sentences}
         for kind in ("memory", "one sequence"):
             if kind == "memory" or sentences <= longest_sequence:
                 with multiprocessing.get_context("spawn").Pool(1) as pool:

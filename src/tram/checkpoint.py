@@ -81,20 +81,23 @@ def load_known_weights(model: nn.Module, path: Path) -> set[str]:
         raise InputError(
             f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
         )
+    for name, value in tensors.items():
+        if own[name].shape != value.shape:
+            found, wanted = list(value.shape), list(own[name].shape)
+            raise InputError(f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models")
     with torch.no_grad():
         for name, value in tensors.items():
-            if own[name].shape != value.shape:
-                found, wanted = list(value.shape), list(own[name].shape)
-                raise InputError(
-                    f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models"
-                )
             own[name].copy_(value)
     return set(tensors)
 
 
 def save_model(model: Transformer, folder: Path | str, text: TextPipeline | None = None, card: str = "") -> None:
     """Write a model folder: config.yaml, model.safetensors, README.md and, if there is one, text.json."""
-    with replacing(Path(folder)) as temporary:
+    folder = Path(folder)
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there and not there & {WEIGHTS, "config.yaml"}:
+        raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another place")
+    with replacing(folder) as temporary:
         temporary.mkdir()
         save_tensors(temporary / WEIGHTS, weights(model))
         fingerprint = None if text is None else text.fingerprint

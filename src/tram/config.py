@@ -1,7 +1,7 @@
 """Every setting of tram, checked when it is read.
 
-    config = Config.load("configs/base.yaml", ["train.lr=3e-4"])
-    config.save("run/config.yaml")
+    config = Config.load("configs/small.yaml", ["train.lr=3e-4"])
+    write_yaml("run/config.yaml", config)
 
 A config is a YAML file; the fields below are its keys and their descriptions its reference. A wrong key or value is
 refused with its name, the file, and the nearest right key.
@@ -84,6 +84,8 @@ class ModelConfig(Section):
     def _fits_together(self) -> Self:
         if self.d_model % self.heads:
             raise ValueError(f"heads ({self.heads}) must divide d_model ({self.d_model})")
+        if self.d_model % 2:
+            raise ValueError(f"d_model ({self.d_model}) must be even: sines and cosines take half of it each")
         if self.max_length > self.max_positions:
             raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
         if self.memory is not None:
@@ -217,12 +219,16 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
         return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        fields = {name for key in _keys(kind) for name in key.split(".")}
+        unknown = first["type"] == "extra_forbidden"
+        *outer, last = first["loc"] or ("",)
+        # Pydantic also names the branches of a union; they are no keys.
+        key = ".".join(str(part) for part in (*outer, last) if part in fields or (unknown and part is last))
+        if unknown:
             near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
             hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
             raise InputError(f"{where}: unknown key `{key}`{hint}") from None
-        if first["type"] == "missing":
+        if first["type"] == "missing" and last in fields:
             raise InputError(f"{where}: the key `{key}` is missing; add it") from None
         problem = first["msg"].removeprefix("Value error, ")
         found = "" if isinstance(first["input"], dict) else f", not {first['input']!r}"
@@ -235,7 +241,9 @@ def _set(values: dict[str, Any], override: str) -> None:
         raise InputError(f"override `{override}`: write it as key=value, for example train.lr=3e-4")
     *sections, last = key.split(".")
     for section in sections:
-        values = values.setdefault(section, {})
+        if values.get(section) is None:
+            values[section] = {}
+        values = values[section]
         if not isinstance(values, dict):
             raise InputError(f"override `{override}`: `{section}` is a value, not a section; see the config's keys")
     try:

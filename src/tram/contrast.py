@@ -359,7 +359,7 @@ class Accuracy:
         middle = self.value + spread / 2
         half = math.sqrt(spread * (self.value * (1 - self.value) + spread / 4))
         low, high = ((middle + sign * half) / (1 + spread) for sign in (-1, 1))
-        return max(low, 0.0), min(high, 1.0)
+        return min(max(low, 0.0), self.value), max(min(high, 1.0), self.value)  # where rounding would part them
 
     def as_dict(self) -> dict[str, float]:
         """All of it for JSON."""

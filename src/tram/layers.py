@@ -38,6 +38,8 @@ class Attention(nn.Module):
 
         queries: (real tokens, d_model); keys: (real tokens of the other side, d_model), or None for self-attention.
         """
+        if not blocks.blocks:
+            return queries  # no sentence, no token
         into, out_of = blocks.into_queries, blocks.into_keys
         results = []
         if keys is None:

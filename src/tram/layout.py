@@ -158,13 +158,17 @@ class _Rectangles:
             slots.append(np.where(inside, layout.starts[group][:, None] + np.arange(width), 0).ravel())
             real.append(inside.ravel())
         self.sizes = [len(part) for part in slots]
-        slot, is_real = np.concatenate(slots), np.concatenate(real)
+        slot = np.concatenate([np.empty(0, dtype=np.int64), *slots])
+        is_real = np.concatenate([np.empty(0, dtype=bool), *real])
         filled = np.flatnonzero(is_real)
-        rows = np.empty(layout.tokens, dtype=np.int64)
+        rows = np.full(layout.tokens, -1)
         rows[slot[filled]] = filled
+        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle: nobody asks for them
+        rows[left_out] = 0
         self.plain = len(slot) == layout.tokens and bool((slot == np.arange(len(slot))).all())
         self.slots = torch.as_tensor(slot, device=layout.device)
         self.rows = torch.as_tensor(rows, device=layout.device)
+        self.left_out = torch.as_tensor(left_out, device=layout.device)
         self.padding = torch.as_tensor(np.flatnonzero(~is_real), device=layout.device)
 
     def pad(self, states: Tensor) -> tuple[Tensor, ...]:
@@ -189,7 +193,8 @@ class _Pad(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0].index_select(0, ctx.rectangles.rows), None
+        rectangles = ctx.rectangles
+        return gradients[0].index_select(0, rectangles.rows).index_fill_(0, rectangles.left_out, 0), None
 
 
 class _Unpad(torch.autograd.Function):

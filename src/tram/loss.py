@@ -25,22 +25,23 @@ def cross_entropy(
     states: (tokens, d_model); weight: (vocabulary, d_model); bias: (vocabulary) or None; labels: (tokens);
     token_weights: (tokens) or None for 1. Only the first of the two sums carries gradients.
     """
-    loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk, token_weights)
+    learn = torch.is_grad_enabled()
+    loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk, token_weights, learn)
     return loss, plain
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float,
-                chunk: int, token_weights: Tensor | None) -> tuple[Tensor, Tensor]:  # fmt: skip
+                chunk: int, token_weights: Tensor | None, learn: bool) -> tuple[Tensor, Tensor]:  # fmt: skip
         vocabulary = weight.shape[0]
-        needs_states, needs_weight = ctx.needs_input_grad[:2]
+        needs_states, needs_weight, needs_bias = (learn and needed for needed in ctx.needs_input_grad[:3])
         accurate = torch.promote_types(states.dtype, torch.float32)
         loss = states.new_zeros((), dtype=accurate)
         plain = states.new_zeros((), dtype=accurate)
         d_states = torch.empty_like(states) if needs_states else None
         d_weight = torch.zeros_like(weight) if needs_weight else None
-        d_bias = torch.zeros_like(bias) if bias is not None and ctx.needs_input_grad[2] else None
+        d_bias = torch.zeros_like(bias) if bias is not None and needs_bias else None
         weight_now = weight.to(states.dtype)
         bias_now = None if bias is None else bias.to(states.dtype)
         for start in range(0, len(states), chunk):
@@ -53,7 +54,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                 negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
             share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
             loss += negative.sum() if share is None else negative @ share
-            if d_states is None and d_weight is None:
+            if not (needs_states or needs_weight or needs_bias):
                 continue
             # d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary
             gradient = logits.sub_(normaliser[:, None]).exp_()
@@ -84,4 +85,4 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
         )
         ctx.gradients = None  # the buffers are given away: a second backward pass would find nothing
-        return d_states, d_weight, d_bias, None, None, None, None
+        return d_states, d_weight, d_bias, None, None, None, None, None

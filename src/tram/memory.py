@@ -60,6 +60,8 @@ class Memory(Context):
         memories = self.walk(h, layout, state["M"])
         read = torch.stack(memories[:-1], dim=1).flatten(0, 1)  # (documents · sentences, slots, d_model)
         blocks = layout.own_blocks
+        if not blocks.blocks:
+            return local, {"M": memories[-1 - layout.edge]}
         queries = blocks.into_queries.pad(self.output_attention.query(h))
         keys_values = self.output_attention.key_value(read)
         results = []
@@ -105,7 +107,8 @@ class Memory(Context):
         for step, keys_values in zip(steps.blocks, steps.pad(self.update_attention.key_value(h)), strict=True):
             younger = live[1:] if len(live) == depth else live
             live = [memory] if depth == "full" else [*younger, memory.detach()]
-            keys_values = keys_values.unflatten(0, (len(step.sentences), -1))
+            rows = len(step.sentences)
+            keys_values = keys_values.unflatten(0, (rows, len(keys_values) // max(rows, 1)))
             live = [step.put(M, self.update(step.take(M), keys_values, step.mask)) for M in live]
             memory = live[0]
             memories.append(memory)

@@ -46,4 +46,8 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: dict[str, 
     for name, value in tensors.items():
         number, key = name.split(".", 1)
         state.setdefault(int(number), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    groups = optimizer.state_dict()["param_groups"]
+    wanted = {number for group in groups for number in group["params"]}
+    if state and state.keys() != wanted:
+        raise ValueError(f"the optimiser's state is of {len(state)} parameters, not of {len(wanted)}")
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -41,6 +41,7 @@ def search(
 
     limits: most tokens (eos included) for each sentence. The length that a score is divided by counts eos.
     """
+    beam = min(beam, model.vocabulary)
     found: list[list[Hypothesis]] = [[] for _ in limits]
     beams = _Beams(model.start(encoded, carried), limits, beam, length_penalty, encoded.states)
     while len(beams.sentences):

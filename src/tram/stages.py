@@ -17,6 +17,7 @@ from torch import Tensor
 from tram.arrays import Split
 from tram.batches import Batch, DocumentPlan, Rows, SentencePlan, collate, collate_documents, share
 from tram.config import FinetuneConfig, TrainConfig
+from tram.errors import InputError
 from tram.loss import cross_entropy
 from tram.transformer import Carried, Transformer, select_documents
 
@@ -89,6 +90,7 @@ class SentenceStage(Stage):
         super().__init__(model, config, seed, processes)
         self.split = split
         self.plan = SentencePlan(split, config.tokens, model.config.max_length, seed)
+        refuse_nothing(len(self.plan.usable))
         self._epoch: tuple[int, list[Rows]] = (-1, [])
 
     def describe(self) -> list[str]:
@@ -153,6 +155,7 @@ class DocumentStage(Stage):
         super().__init__(model, config, seed, processes)
         self.split = split
         self.plan = DocumentPlan(split, config.documents, config.like, model.config.max_length, seed)
+        refuse_nothing(int((self.plan.source_lengths > 0).sum()))
         self.groups = len(self.plan.epoch(0))
         memory = model.config.memory
         self.depth = 0 if memory is None else 1 if memory.depth == "full" else memory.depth
@@ -281,6 +284,12 @@ class DocumentStage(Stage):
             unit, _, key = name.rpartition("/")
             assert self.carried is not None
             self.carried.setdefault(unit, {})[key] = value.to(self.processes.device)
+
+
+def refuse_nothing(pairs: int) -> None:
+    """Training needs a sentence pair with words on both sides."""
+    if not pairs:
+        raise InputError("the training split has no sentence pair with words on both sides; prepare more text")
 
 
 def cut_warning(cut: int, longest: int) -> list[str]:

@@ -82,7 +82,9 @@ class BPE:
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The ids of many texts, without BOS and EOS."""
         check_unicode(texts)
-        encodings = self._tokenizer.encode_batch_fast([" " + text for text in texts], add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch_fast(
+            [" " + text if text else "" for text in texts], add_special_tokens=False
+        )
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:

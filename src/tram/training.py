@@ -37,6 +37,7 @@ from tram.checkpoint import (
 from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, read_yaml, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
+from tram.files import write_text
 from tram.optim import load_optimizer_tensors, make_optimizer, optimizer_tensors, set_rate
 from tram.stages import DocumentStage, Processes, SentenceStage, Stage
 from tram.transformer import Transformer
@@ -111,8 +112,6 @@ class Trainer:
         self.stage_config = stage
         self.data = data
         self.folder = folder
-        if not data.splits["train"]["sentences"]:
-            raise InputError(f"{data.folder}: the training split has no sentence pair; run `tram prepare` on more text")
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         self.accelerator = make_accelerator(stage.precision)
         self.model, self.new = self.make_model(first)
@@ -215,15 +214,18 @@ class Trainer:
         return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), float(norm or 0), rate, speed)
 
     def add_up_gradients(self) -> None:
-        """Add up the gradients of all processes, in one piece.
+        """Add up the gradients of all processes, in one piece; what no process reached has gradient zero.
 
         Not with DistributedDataParallel: which parameters a pass reaches differs from pass to pass here (a first memory
         only at the start of a document), and an update may be several passes of which some are empty.
         """
+        parameters = list(self.model.parameters())
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
         if self.accelerator.num_processes == 1:
             return
-        parameters = list(self.model.parameters())
-        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        gradients = [p.grad for p in parameters if p.grad is not None]
         total = self.accelerator.reduce(nn.utils.parameters_to_vector(gradients), "sum")
         for parameter, part in zip(parameters, total.split([p.numel() for p in parameters]), strict=True):
             parameter.grad = part.view_as(parameter)
@@ -287,17 +289,25 @@ class Trainer:
 
     def resume(self) -> None:
         """Go on from the last checkpoint, if there is one."""
-        last = (self.checkpoints.all() or [None])[-1]  # type: ignore[list-item]
-        if last is None:
+        found = self.checkpoints.all()
+        if not found:
             return
-        progress = last.progress()
-        scaler = progress.pop("scaler", None)
-        if scaler and self.accelerator.scaler is not None:
-            self.accelerator.scaler.load_state_dict(scaler)
-        load_weights(self.model, last.folder / WEIGHTS)
-        load_optimizer_tensors(self.optimizer, load_tensors(last.folder / "optimizer.safetensors"))
-        self.stage.restore(progress.pop("position"), load_tensors(last.folder / "position.safetensors"))
-        self.standing = Standing(**progress)
+        folder, progress = found[-1].folder, found[-1].progress()
+        load_weights(self.model, folder / WEIGHTS)
+        position = load_tensors(folder / "position.safetensors")
+        part = "optimizer.safetensors"
+        try:
+            load_optimizer_tensors(self.optimizer, load_tensors(folder / part))
+            part = "progress.json"
+            self.stage.restore(progress.pop("position"), position)
+            scaler = progress.pop("scaler", None)
+            if scaler and self.accelerator.scaler is not None:
+                self.accelerator.scaler.load_state_dict(scaler)
+            self.standing = Standing(**progress)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{folder / part}: is not of this run ({error}); remove {folder.name} to go on before it"
+            ) from None
 
     def finish(self, say: Callable[[str], None]) -> None:
         """Take the best weights (or a mean of the last ones, if it is better) and write the model folder."""
@@ -362,14 +372,9 @@ class Metrics:
         self._board: Any = None
         if not active:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept = []
-        if path.exists():
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-            kept = [line for line in lines if json.loads(line)["update"] <= update]
-        self._file = path.open("w", encoding="utf-8")
-        self._file.writelines(line + "\n" for line in kept)
-        self._file.flush()
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        write_text(path, "".join(line + "\n" for line in lines if 0 < _update_of(line) <= update))
+        self._file = path.open("a", encoding="utf-8")
         self._board = tensorboard(path.parent / "tensorboard", update)
 
     def __enter__(self) -> "Metrics":
@@ -391,6 +396,14 @@ class Metrics:
             for name, value in values.items():
                 if name != "update":
                     self._board.add_scalar(name, value, values["update"])
+
+
+def _update_of(line: str) -> int:
+    """The update a line of metrics.jsonl speaks of; 0 for a line that a kill cut short."""
+    try:
+        return int(json.loads(line)["update"])
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 def summary(names: Iterable[str]) -> list[str]:

@@ -296,11 +296,19 @@ class Transformer(nn.Module):
 
         What is carried on is the state before the last `edge` sentences; 0: after all of them.
         """
-        return self.encoder(Layout(source, edge), carried or {})
+        return self.encoder(self.layout(source, edge), carried or {})
 
     def decode(self, decoder_input: Tensor, source: Encoded, carried: Carried | None = None, edge: int = 0) -> Decoded:
         """Decoder states with teacher forcing; `edge` as in `encode`."""
-        return self.decoder(Layout(decoder_input, edge), source, carried or {})
+        return self.decoder(self.layout(decoder_input, edge), source, carried or {})
+
+    def layout(self, ids: Tensor, edge: int = 0) -> Layout:
+        """Where the tokens of a batch lie; a sentence the position table is too short for is refused."""
+        layout = Layout(ids, edge)
+        longest = int(layout.counts.max(initial=0))
+        if longest > self.config.max_positions:
+            raise ValueError(f"a sentence of {longest} tokens; the model knows {self.config.max_positions} positions")
+        return layout
 
     def logits(self, states: Tensor) -> Tensor:
         """(…, d_model) → (…, vocabulary)."""

@@ -22,7 +22,7 @@ from typing import Self
 import torch
 
 from tram.batches import decoder_input, padded_ids
-from tram.checkpoint import find_model, load_model, save_model, weights
+from tram.checkpoint import find_model, load_model, read_model_file, save_model, weights
 from tram.errors import InputError
 from tram.lockstep import Cursor, History, Lockstep, document_ids, length_limit
 from tram.search import search
@@ -72,6 +72,10 @@ class Translator:
         folder = find_model(path)
         model = load_model(folder, dtype).to(device)
         text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+        if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
+            raise InputError(
+                f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}"
+            )
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
         return translator
