@@ -201,7 +201,7 @@ def test_generated_history_does_not_look_at_the_right_translations(translator: T
 @pytest.mark.parametrize("empty", ["source_context", "target_context"])
 def test_a_pair_with_an_empty_side_is_passed_over(translator: Translator, empty: str) -> None:
     full = item([1, 3, 0])
-    holed = full.model_copy(update={empty: (getattr(full, empty)[0], "", getattr(full, empty)[2])})
+    holed = full.model_copy(update={empty: (getattr(full, empty)[0], " ", getattr(full, empty)[2])})
     assert close(score_suite(translator, [holed]), score_suite(translator, [item([1, 0])]))
 
 

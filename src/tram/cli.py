@@ -233,6 +233,7 @@ def evaluate(
     """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
     from tram.corpus import Document, read_parallel, write_documents
     from tram.metrics import results_json, score_systems, scores_table
+    from tram.perplexity import perplexities
     from tram.translator import Translator
 
     documents = list(read_parallel(source, reference, format))
@@ -243,9 +244,13 @@ def evaluate(
     if hypothesis is not None:
         found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
         write_documents(hypothesis, found)
-    results = score_systems([(str(model), hypotheses)], [gold], sources, translator.text,
-                            compat=authors(compat, translator.text))  # fmt: skip
-    report(scores_table(results), results_json(results), json_path)
+    results = score_systems(
+        [(str(model), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
+    )
+    perplexity = perplexities(translator, sources, gold, hypotheses)
+    told = ", ".join(f"{value:.3f} with history {name}" for name, value in perplexity.items())
+    value = {"systems": results_json(results), "perplexity": perplexity}
+    report(f"{scores_table(results)}\nPerplexity a subword: {told}.", value, json_path)
 
 
 @app.command()
@@ -286,6 +291,28 @@ def score(
         systems, read, sources, wanted, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed
     )
     report(scores_table(results), results_json(results), json_path)
+
+
+@app.command()
+def contrast(
+    suite: Annotated[Path, typer.Argument(help="JSON lines: contexts, source, reference and wrong variants.")],
+    model: ModelOption = Path("model"),
+    history: Annotated[
+        History, typer.Option(help="The target side of the context: as given (gold), translated anew, or none at all.")
+    ] = History.gold,
+    json_path: Json = None,
+) -> None:
+    """Count how often a model finds the right translation better than wrong ones that the context rules out."""
+    from tram.contrast import contrast_json, contrast_table, read_suite, score_suite, summarise
+    from tram.display import Progress
+    from tram.translator import Translator
+
+    items = read_suite(suite)
+    translator = Translator.load(model)
+    with Progress("scoring", len(items), "items") as progress:
+        results = score_suite(translator, items, history.value, advance=progress.advance)
+    about = {"suite": str(suite), "model": str(model), "history": history.value}
+    report(contrast_table(summarise(results)), contrast_json(results, about), json_path)
 
 
 @app.command()

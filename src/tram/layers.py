@@ -70,6 +70,11 @@ class Attention(nn.Module):
         """(…, tokens, d_model) → (…, heads, tokens, width of a head)."""
         return states.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
 
+    def weights(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The attention weights, to look at: (queries, d_model), (keys, d_model) → (heads, queries, keys)."""
+        q, k = self.split(self.query(queries)), self.split(self.key_value(keys).chunk(2, -1)[0])
+        return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1)
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
         """Attention of all heads, joined: (…, heads, tokens, width of a head) → (…, tokens, d_model)."""
         dropout = self.dropout.p if self.training else 0.0

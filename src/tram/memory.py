@@ -16,6 +16,7 @@ Gradient depth k: M^t is k updates unrolled from a detached M^{t−k}. The paper
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -114,6 +115,23 @@ class Memory(Context):
             memories.append(memory)
         return memories
 
+    def maps(self, local: Tensor, layout: Layout, state: ContextState) -> list[list["Maps"]]:
+        """The attention weights of every sentence of every document; none for an empty sentence."""
+        h = self.input_norm(local)
+        memories = self.walk(h, layout, state["M"])
+        sentences = iter(h.split(layout.counts.tolist()))
+        documents, length = layout.shape[:2]
+        found: list[list[Maps]] = []
+        for document in range(documents):
+            maps = []
+            for t in range(length):
+                tokens, M = next(sentences), memories[t][document]
+                if len(tokens):
+                    update = self.update_attention.weights(self.positions(M), tokens)
+                    maps.append(Maps(t, update, self.output_attention.weights(tokens, M)))
+            found.append(maps)
+        return found
+
     def update(self, M: Tensor, keys_values: Tensor, mask: Tensor | None) -> Tensor:
         """M^{t+1} of M^t and the projected h^t. M: (documents, slots, d); keys_values: (documents, tokens, 2 · d)."""
         attention = self.update_attention
@@ -123,6 +141,15 @@ class Memory(Context):
         attended = attention.attend(query, attention.split(keys), attention.split(values), mask)
         M = self.update_norm(M + self.dropout(attention.output(attended)))
         return self.feed_forward_norm(M + self.dropout(self.feed_forward(M)))
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Attention weights of one sentence: update (heads, slots, tokens) and output (heads, tokens, slots)."""
+
+    sentence: int
+    update: Tensor
+    output: Tensor
 
 
 class SlotPositions(nn.Module):

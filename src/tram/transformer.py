@@ -10,6 +10,7 @@ an `AttentionSublayer`; what it carries from sentence to sentence travels in `Ca
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +19,14 @@ from torch import Tensor, nn
 from tram.config import ModelConfig
 from tram.layers import Attention, Context, ContextState, Embeddings, FeedForward, KeyValues
 from tram.layout import Blocks, Layout
-from tram.memory import Memory
+from tram.memory import Maps, Memory
 
 Carried = dict[str, ContextState]  # what every context module carries, by the name of its sublayer
 
 
 @dataclass
 class Encoded:
-    """The source as the decoder sees it. states: (real tokens, d_model)."""
+    """The source as the decoder sees it. states: (real tokens, d_model); carried: of the encoder's contexts."""
 
     states: Tensor
     layout: Layout
@@ -34,7 +35,7 @@ class Encoded:
 
 @dataclass
 class Decoded:
-    """Teacher-forced decoder states, before the output projection. states: (real tokens, d_model)."""
+    """Teacher-forced decoder states, before the output projection; carried: of the decoder's contexts."""
 
     states: Tensor
     layout: Layout
@@ -220,7 +221,7 @@ class Encoder(nn.Module):
         states = self.embeddings(layout.ids, layout.positions)
         for layer in self.layers:
             states = layer(states, blocks, layout, carried)
-        return Encoded(self.norm(states), layout, carried)
+        return Encoded(self.norm(states), layout, {name: carried[name] for name in self.contexts()})
 
 
 class Decoder(nn.Module):
@@ -244,7 +245,7 @@ class Decoder(nn.Module):
         states = self.embeddings(layout.ids, layout.positions)
         for layer in self.layers:
             states = layer(states, source, blocks, cross, layout, carried)
-        return Decoded(self.norm(states), layout, carried)
+        return Decoded(self.norm(states), layout, {name: carried[name] for name in self.contexts()})
 
     def step(self, ids: Tensor, decoding: Decoding, mask: Tensor | None) -> Tensor:
         """One token for every hypothesis. ids: (sentences, beam) → states (sentences, beam, d_model)."""
@@ -358,6 +359,30 @@ class Transformer(nn.Module):
         return carried | {
             name: context.advance(kept[name], layout, carried[name]) for name, context in contexts.items()
         }
+
+    @torch.no_grad()
+    def memory_maps(self, source: Tensor, decoder_input: Tensor) -> dict[str, list[list[Maps]]]:
+        """Update and output attention of every memory, for every sentence of every document.
+
+        source, decoder_input: as in `forward`. Gives, by the name of the sublayer, a list of documents of sentences.
+        """
+        found: dict[str, list[list[Maps]]] = {}
+        handles = []
+        for name, context in (self.encoder.contexts() | self.decoder.contexts()).items():
+            if isinstance(context, Memory):
+
+                def look(memory: nn.Module, given: tuple[Any, ...], name: str = name) -> None:
+                    assert isinstance(memory, Memory)
+                    _, local, layout, state = given
+                    found[name] = memory.maps(local, layout, state)
+
+                handles.append(context.register_forward_pre_hook(look))
+        try:
+            self.decode(decoder_input, self.encode(source))
+        finally:
+            for handle in handles:
+                handle.remove()
+        return found
 
     def set_dropout(
         self, residual: float, attention: float = 0.0, activation: float = 0.0, memory: float | None = None

@@ -1,0 +1,89 @@
+"""How well a model predicts the right translations, with different histories in its memory.
+
+    perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "none": …}
+
+The tokens predicted are always the right ones. What differs is the target text that the memory has taken in before:
+the model's own translations, the right ones, or nothing. Far apart, the first two show what its own mistakes cost.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from tram.batches import decoder_input
+from tram.lockstep import document_ids
+from tram.loss import cross_entropy
+from tram.subwords import Side
+from tram.transformer import Carried
+from tram.translator import Translator
+
+Documents = Sequence[Sequence[str]]
+Ids = list[list[list[int]]]
+TOGETHER = 16  # documents that go through time together
+
+
+def perplexities(translator: Translator, sources: Documents, gold: Documents, generated: Documents) -> dict[str, float]:
+    """Perplexity a subword (eos counted) for every kind of history; a sentence model has only one: none."""
+    source, right = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
+    histories: dict[str, Ids | None] = {"none": None}
+    if translator.model.has_context:
+        histories = {"generated": _encoded(translator, generated, "target"), "gold": right, "none": None}
+    return {name: _perplexity(translator, source, right, taken) for name, taken in histories.items()}
+
+
+def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
+    longest = translator.model.config.max_length - 2
+    return [[ids[:longest] for ids in translator.text.encode(list(document), side)] for document in documents]
+
+
+@torch.inference_mode()
+def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | None) -> float:
+    total, tokens = 0.0, 0
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    for start in range(0, len(order), TOGETHER):
+        group = order[start : start + TOGETHER]
+        carried: Carried = {}
+        for t in range(max(len(sources[i]) for i in group)):
+            pairs = [(_at(sources[i], t), _at(gold[i], t)) for i in group]
+            whole = [bool(source and target) for source, target in pairs]
+            now, asked = (
+                [pair[side] if both else [] for pair, both in zip(pairs, whole, strict=True)] for side in (0, 1)
+            )
+            taken = None
+            if history is not None:
+                taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
+            loss, count, carried = _step(translator, now, asked, taken, carried)
+            total, tokens = total + loss, tokens + count
+    return math.exp(total / max(tokens, 1))
+
+
+def _step(
+    translator: Translator,
+    source: list[list[int]],
+    gold: list[list[int]],
+    taken: list[list[int]] | None,
+    carried: Carried,
+) -> tuple[float, int, Carried]:
+    """Loss of one sentence of every document, and what is carried on after `taken`."""
+    model = translator.model
+    device = model.tokens.weight.device
+
+    def ids(sentences: list[list[int]]) -> torch.Tensor:
+        padded = document_ids([[sentence] for sentence in sentences])
+        padded[[not sentence for sentence in sentences]] = 0
+        return padded.to(device)
+
+    target = ids(gold)
+    encoded = model.encode(ids(source), carried)
+    decoded = model.decode(decoder_input(target), encoded, carried)
+    labels = target[..., 1:].flatten().index_select(0, decoded.layout.rows)
+    loss, _ = cross_entropy(decoded.states, model.tokens.weight, model.bias, labels)
+    if taken is None:
+        return float(loss), len(labels), {}
+    after = decoded if taken == gold else model.decode(decoder_input(ids(taken)), encoded, carried)
+    return float(loss), len(labels), encoded.carried | after.carried
+
+
+def _at(sentences: list[list[int]], t: int) -> list[int]:
+    return sentences[t] if t < len(sentences) else []
