@@ -278,10 +278,10 @@ def _read(model: Transformer, contexts: Sequence[_Context], tokens: int) -> Carr
     for block in _within([sum(context.step(number) for context in contexts) for number in steps], tokens):
         device = model.tokens.weight.device
         encoded = model.encode(document_ids([context.sources[block] for context in contexts]).to(device), carried)
-        carried = encoded.carried
+        carried = carried | encoded.carried
         if model.decoder.contexts():
             targets = document_ids([(context.targets or [])[block] for context in contexts]).to(device)
-            carried = model.decode(decoder_input(targets), encoded, carried).carried
+            carried = carried | model.decode(decoder_input(targets), encoded, carried).carried
     return carried
 
 
