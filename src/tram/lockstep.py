@@ -19,6 +19,7 @@ from torch import Tensor
 from tram.batches import decoder_input, padded_ids
 from tram.layout import Layout
 from tram.search import Hypothesis, search
+from tram.subwords import PAD
 from tram.transformer import Carried, Encoded, Transformer, join_documents, select_documents
 
 History = Literal["generated", "gold", "none"]
@@ -93,7 +94,9 @@ class Lockstep:
         found = search(self.model, encoded, limits, self.beam, self.length_penalty, carried)
         if self.history == "gold":
             gold = [[cursor.gold[cursor.at]] for cursor in cursors if cursor.gold is not None]
-            self._put_back(cursors, self.model.decode(decoder_input(self._ids(gold)), encoded, carried).carried)
+            right = decoder_input(self._ids(gold))
+            right[[not sentence for (sentence,) in gold]] = PAD  # an empty sentence leaves the state as it is
+            self._put_back(cursors, self.model.decode(right, encoded, carried).carried)
         elif carried is not None and found[0][0].kept:
             best = [hypotheses[0] for hypotheses in found]
             kept = {name: torch.cat([each.kept[name] for each in best]) for name in best[0].kept}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from tram.errors import InputError
 from tram.files import replacing
@@ -38,7 +38,7 @@ class DocumentState:
                    for key, value in state.items()}  # fmt: skip
         about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
         with replacing(Path(path)) as temporary:
-            save_file(tensors, temporary, metadata=about)
+            temporary.write_bytes(save(tensors, metadata=about))
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -48,13 +48,13 @@ class DocumentState:
             with safe_open(path, framework="pt") as file:
                 about = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            version, model, sentences = int(about["version"]), about["model"], int(about["sentences"])
+            if (version := int(about["version"])) > VERSION:
+                raise InputError(f"{path}: is a state of version {version}, this tram reads {VERSION}; update tram")
+            model, sentences = about["model"], int(about["sentences"])
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; give a state that `save` wrote") from None
         except (SafetensorError, OSError, KeyError, ValueError):
             raise InputError(f"{path}: is damaged or no document state; start the document anew") from None
-        if version > VERSION:
-            raise InputError(f"{path}: is a state of version {version}, this tram reads {VERSION}; update tram")
         carried: Carried = {}
         for name, value in tensors.items():
             unit, _, key = name.rpartition("/")

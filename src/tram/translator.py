@@ -124,16 +124,18 @@ class Translator:
         history: what the memory takes in of the target: what is generated here, `gold` (the right translations,
         which must be given), or none at all.
         """
+        for state in states or []:
+            self.checked(state)
         if not self.model.has_context:
             flat = [sentence for document in documents for sentence in document]
             best = iter([options[0].text for options in self.n_best(flat, 1, advance)])
             return [[next(best) for _ in document] for document in documents]
         parts = [self._parts(document) for document in documents]
         states = states or [self.start() for _ in documents]
-        cursors = [Cursor(i, part.ids, self.checked(state).carried)
+        cursors = [Cursor(i, part.ids, state.carried)
                    for i, (part, state) in enumerate(zip(parts, states, strict=True))]  # fmt: skip
         if history == "gold":
-            for cursor, part, document in zip(cursors, parts, gold or [], strict=True):
+            for cursor, part, document in zip(cursors, parts, aligned(gold, documents), strict=True):
                 cursor.gold = part.gold(document)
         found: list[list[list[tuple[list[int], float]]]] = [[] for _ in documents]
         lockstep = Lockstep(self.model, self.beam, self.length_penalty, self.batch, history=history)
@@ -165,9 +167,13 @@ class Translator:
         state.sentences += len(pairs)
 
     def checked(self, state: DocumentState) -> DocumentState:
-        """Refuse the state of another model."""
+        """Refuse the state of another model; one that was loaded comes to this model's device."""
         if state.model != self.fingerprint:
             raise InputError(f"this state belongs to the model {state.model}, not to {self.fingerprint}; start anew")
+        device = self.model.tokens.weight.device
+        state.carried = {
+            name: {key: value.to(device) for key, value in unit.items()} for name, unit in state.carried.items()
+        }
         return state
 
     def _parts(self, sentences: list[str]) -> "_Parts":
@@ -208,6 +214,7 @@ class _Parts:
 
     def __init__(self, text: TextPipeline, sentences: list[str], longest: int) -> None:
         self.text = text
+        self.longest = longest
         self.ids: list[list[int]] = []
         self.places: list[range] = []  # the parts of every sentence
         self.split = 0
@@ -218,11 +225,11 @@ class _Parts:
             self.split += len(self.places[-1]) > 1
 
     def gold(self, targets: list[str]) -> list[list[int]]:
-        """Ids of the right translations, in as many parts as their sources have."""
+        """Ids of the right translations, in as many parts as their sources have; cut where the model ends."""
         gold: list[list[int]] = []
         for place, ids in zip(self.places, self.text.encode(targets, "target"), strict=True):
             size = -(-len(ids) // len(place)) if len(place) else 0
-            gold += [ids[i * size : (i + 1) * size] for i in range(len(place))]
+            gold += [ids[i * size : (i + 1) * size][: self.longest] for i in range(len(place))]
         return gold
 
     def join(self, found: list[list[tuple[list[int], float]]], n: int) -> list[list[Translation]]:
@@ -240,6 +247,13 @@ class _Parts:
                 texts = self.text.decode([ids for ids, _ in best])
                 results.append([Translation(" ".join(texts), sum(score for _, score in best) / len(best))])
         return results
+
+
+def aligned(gold: list[list[str]] | None, documents: list[list[str]]) -> list[list[str]]:
+    """The right translations, if there is one for each sentence."""
+    if gold is None or [len(document) for document in gold] != [len(document) for document in documents]:
+        raise InputError("a gold history needs one right translation for each sentence; give them as `gold`")
+    return gold
 
 
 def split_ids(ids: list[int], longest: int, pieces: list[str]) -> list[list[int]]:
