@@ -51,7 +51,7 @@ class Lockstep:
     beam: int = 5
     length_penalty: float = 1.0
     documents: int = 32  # at once
-    block: int = 2048  # source tokens of all of them that one pass of the encoder covers
+    block: int = 512  # source tokens of all of them that one pass of the encoder covers
     history: History = "generated"
 
     @torch.inference_mode()
