@@ -21,7 +21,21 @@ from tram.prepare import Settings, prepare
 from tram.translator import Translator
 
 Command = Callable[..., Done]
-COMMANDS = ["stats", "prepare", "train", "translate", "evaluate", "score", "bench", "bench train", "bench decode"]
+COMMANDS = [
+    *(
+        "stats",
+        "prepare",
+        "train",
+        "translate",
+        "evaluate",
+        "score",
+        "contrast",
+        "synthetic",
+        "import",
+        "import authors",
+    ),
+    *("bench", "bench train", "bench decode", "bench memory"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +223,8 @@ def test_evaluate_translates_keeps_and_scores(corpus: Corpus, model: Path, tmp_p
         assert name in done.out
     again = tram("score", corpus.dev[1], "-i", kept, "--source", corpus.dev[0], "--text", model, "--json", "-")
     evaluated, scored = json.loads((tmp_path / "scores.json").read_text()), json.loads(again.out)
-    assert str(evaluated).replace(str(model), "X") == str(scored).replace(str(kept), "X")
+    assert str(evaluated["systems"]).replace(str(model), "X") == str(scored).replace(str(kept), "X")
+    assert evaluated["perplexity"].keys() == {"none"}
 
 
 # What is refused.
@@ -356,6 +371,6 @@ def test_from_raw_text_to_a_model_that_knows_its_training_text(tmp_path: Path, r
     assert (trained.code, trained.out.strip()) == (0, str(output / "train" / "model"))
     evaluated = run_tram("evaluate", *pair, "--model", output, "--json", "-")
     assert evaluated.code == 0
-    (system,) = json.loads(evaluated.out)
+    (system,) = json.loads(evaluated.out)["systems"]
     scores = {score["name"]: score["value"] for score in system["scores"]}
     assert scores["s-BLEU"] > 95

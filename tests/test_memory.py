@@ -216,8 +216,8 @@ def in_pieces(model: Transformer, source: Tensor, target: Tensor, *cuts: int) ->
     logits = []
     for start, end in itertools.pairwise([0, *cuts, source.shape[1]]):
         encoded = model.encode(source[:, start:end], carried)
-        decoded = model.decode(target[:, start:end], encoded, encoded.carried)
-        carried = decoded.carried
+        decoded = model.decode(target[:, start:end], encoded, carried)
+        carried = encoded.carried | decoded.carried
         logits.append(decoded.layout.grid(model.logits(decoded.states)))
     return torch.cat(logits, 1), memories(carried)
 
