@@ -68,7 +68,7 @@ class Stage(ABC):
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Tensors that belong to the position."""
+        """Tensors that belong to the position; of several processes, their sum does."""
         return {}
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:  # noqa: B027 (need not be overridden)
@@ -162,7 +162,7 @@ class DocumentStage(Stage):
         self.group_number = 0  # counted through all epochs
         self.step = 0  # sentences of the group that are done
         self.back = 0  # how many of them are read again
-        self.carried: Carried | None = None  # before those; of the whole group
+        self.carried: Carried = {}  # before those; of the whole group
         self._epoch: tuple[int, list[Rows]] = (-1, [])
 
     def describe(self) -> list[str]:
@@ -202,7 +202,7 @@ class DocumentStage(Stage):
                 sums.plain += plain
         self.step = window.stop
         if self.step == self.plan.length(group):
-            self.group_number, self.step, self.back, self.carried = self.group_number + 1, 0, 0, None
+            self.group_number, self.step, self.back, self.carried = self.group_number + 1, 0, 0, {}
         return sums
 
     def token_weights(self, per_step: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -218,8 +218,10 @@ class DocumentStage(Stage):
 
         weights: of a token at each step; None: no gradients, only the plain sum.
         """
-        mine = np.arange(len(group))[self.processes.number :: self.processes.count]
+        mine = self.own_documents(len(group))
         back, self.back = self.back, min(self.depth, self.back + len(piece))
+        if piece.start == 0:
+            self.begin(len(group))
         if not len(mine):
             return None, 0.0
         rows = torch.as_tensor(mine, device=self.processes.device)
@@ -229,10 +231,11 @@ class DocumentStage(Stage):
         )
         if not bool((batch.source != 0).any()):
             return None, 0.0
-        carried = None if self.carried is None else select_documents(self.carried, rows)
+        # At the start of a document the first memory is read with its gradient
+        carried = None if piece.start == 0 else select_documents(self.carried, rows)
         encoded = self.model.encode(batch.source, carried, self.back)
         decoded = self.model.decode(batch.decoder_input, encoded, carried, self.back)
-        self.keep(decoded.carried | encoded.carried, rows, len(group))
+        self.keep(decoded.carried | encoded.carried, rows)
         # Sentences read again have had their loss already
         new = (torch.arange(len(steps), device=rows.device) >= back)[None, :, None].expand(batch.labels.shape)
         counted = new.flatten().index_select(0, decoded.layout.rows).nonzero().squeeze(1)
@@ -246,11 +249,17 @@ class DocumentStage(Stage):
         loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
         return loss, float(plain)
 
-    def keep(self, carried: Carried, rows: Tensor, documents: int) -> None:
+    def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
+        """Which documents of a group this process works on."""
+        return np.arange(documents)[self.processes.number :: self.processes.count]
+
+    def begin(self, documents: int) -> None:
+        """Carry first memories, cut off from the gradients, for a new group."""
+        first = self.model.complete(None, documents)
+        self.carried = {n: {k: v.detach().clone() for k, v in state.items()} for n, state in first.items()}
+
+    def keep(self, carried: Carried, rows: Tensor) -> None:
         """Remember the states of this process's documents, cut off from the gradients."""
-        if self.carried is None:
-            first = self.model.complete(None, documents)
-            self.carried = {n: {k: v.detach().clone() for k, v in state.items()} for n, state in first.items()}
         for name, state in carried.items():
             for key, value in state.items():
                 self.carried[name][key] = self.carried[name][key].index_copy(0, rows, value.detach())
@@ -262,7 +271,7 @@ class DocumentStage(Stage):
         groups = plan.cut_up(np.argsort(plan.sentences, kind="stable"))
         total, tokens = 0.0, 0
         for group in groups[self.processes.number :: self.processes.count]:
-            looker.back, looker.carried = 0, None
+            looker.back = 0
             for piece in plan.pieces(group, 0, plan.length(group), self.config.tokens):
                 total += looker.piece_loss(group, piece)[1]
             tokens += int(plan.step_tokens(plan.target_lengths, group, 0, plan.length(group)).sum())
@@ -273,16 +282,20 @@ class DocumentStage(Stage):
         return {"group": self.group_number, "step": self.step, "back": self.back}
 
     def tensors(self) -> dict[str, Tensor]:
-        """The memories of the group under way."""
-        return {f"{name}/{key}": value for name, state in (self.carried or {}).items() for key, value in state.items()}
+        """The memories of the group under way, zero where they are another process's: the sum is that of all."""
+        found = {}
+        for name, state in self.carried.items():
+            for key, value in state.items():
+                rows = torch.as_tensor(self.own_documents(len(value)), device=value.device)
+                found[f"{name}/{key}"] = torch.zeros_like(value).index_copy(0, rows, value.index_select(0, rows))
+        return found
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on in the middle of a document."""
         self.group_number, self.step, self.back = position["group"], position["step"], position["back"]
-        self.carried = {} if tensors else None
+        self.carried = {}
         for name, value in tensors.items():
             unit, _, key = name.rpartition("/")
-            assert self.carried is not None
             self.carried.setdefault(unit, {})[key] = value.to(self.processes.device)
 
 

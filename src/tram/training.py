@@ -34,7 +34,7 @@ from tram.checkpoint import (
     save_model,
     weights,
 )
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, read_yaml, write_yaml
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
 from tram.files import write_text
@@ -136,7 +136,8 @@ class Trainer:
                 )
             settings = about.model
         if isinstance(self.stage_config, FinetuneConfig) and settings.memory is None:
-            settings = ModelConfig(**settings.model_dump() | {"memory": self.stage_config.memory})
+            wanted = settings.model_dump() | {"memory": self.stage_config.memory}
+            settings = checked(ModelConfig, wanted, str(first or "finetune"))
         model = Transformer(settings, self.data.vocabulary)
         loaded = set() if first is None else load_known_weights(model, first / WEIGHTS)
         return model, weights(model).keys() - loaded
@@ -276,10 +277,11 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint, and clear away those no longer needed."""
+        position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
         if self.accelerator.is_main_process:
             progress = asdict(self.standing) | {"position": self.stage.position()} | self._scaler()
             state = optimizer_tensors(self.optimizer)
-            self.checkpoints.save(self.standing.update, self.model, state, self.stage.tensors(), progress)
+            self.checkpoints.save(self.standing.update, self.model, state, position, progress)
             self.checkpoints.prune(max(self.stage_config.keep, self.stage_config.average), self.standing.best_update)
         self.accelerator.wait_for_everyone()
 
