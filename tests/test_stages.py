@@ -339,6 +339,20 @@ def test_both_memories_are_part_of_the_position(side: str) -> None:
     assert (expected["tokens.weight"] - found["tokens.weight"]).norm() > 1e-6
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_memories_of_all_processes_add_up_to_those_of_one(count: int) -> None:
+    """So one checkpoint holds them all; a process may have no document."""
+    split = example(FIXED).split
+    stages = [stage_of(model_of("both"), split, window=(2, 2), tokens=8) for _ in range(count + 1)]
+    for number, stage in enumerate(stages[1:]):
+        stage.processes = Processes(number, count)
+    for stage in stages:
+        update_gradients(stage)
+    whole, *parts = (stage.tensors() for stage in stages)
+    for name, value in whole.items():
+        torch.testing.assert_close(sum(part[name] for part in parts), value, rtol=0, atol=1e-12)
+
+
 def finetuner(config: Config) -> Trainer:
     assert config.finetune is not None
     return Trainer(config, config.finetune, PreparedData.open(config.data), config.output)

@@ -53,7 +53,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             if smoothing:
                 negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
             share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
-            loss += negative.sum() if share is None else negative @ share
+            # Not `negative @ share`: autocast would compute that in half precision
+            loss += negative.sum() if share is None else (negative * share).sum()
             if not (needs_states or needs_weight or needs_bias):
                 continue
             # d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary
