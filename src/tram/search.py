@@ -100,17 +100,17 @@ class _Beams:
         logits = logits.to(self.scores.dtype)
         logits[..., PAD] = -torch.inf
         logits[..., BOS] = -torch.inf
-        scores = logits - (logits.logsumexp(-1) - self.scores)[..., None]
+        base = self.scores - logits.logsumexp(-1)  # the same for all tokens of a hypothesis: their order is the logits'
         at_limit = self.limits <= self.decoding.steps  # the token being chosen is the last one allowed
         if bool(at_limit.any()):
-            eos = scores[..., EOS].clone()
-            scores[at_limit] = -torch.inf
-            scores[..., EOS] = eos
-        width, vocabulary = scores.shape[1:]
+            eos = logits[..., EOS].clone()
+            logits[at_limit] = -torch.inf
+            logits[..., EOS] = eos
+        width, vocabulary = logits.shape[1:]
         wanted = min(2 * self.beam, width * vocabulary)
-        rows = scores.topk(min(wanted, vocabulary), dim=-1)  # per hypothesis first: shorter lists to merge
-        best = rows.values.flatten(1).topk(wanted, dim=-1)
-        place = rows.indices + torch.arange(width, device=scores.device)[:, None] * vocabulary
+        rows = logits.topk(min(wanted, vocabulary), dim=-1)  # per hypothesis first: shorter lists to merge
+        best = (rows.values + base[..., None]).flatten(1).topk(wanted, dim=-1)
+        place = rows.indices + torch.arange(width, device=logits.device)[:, None] * vocabulary
         return torch.return_types.topk((best.values, place.flatten(1).gather(1, best.indices)))
 
     def _end(self, totals: Tensor, place: Tensor, vocabulary: int) -> None:
