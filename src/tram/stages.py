@@ -19,7 +19,7 @@ from tram.batches import Batch, DocumentPlan, Rows, SentencePlan, collate, colla
 from tram.config import FinetuneConfig, TrainConfig
 from tram.errors import InputError
 from tram.loss import cross_entropy
-from tram.transformer import Carried, Transformer, select_documents
+from tram.transformer import Carried, Transformer, carried_from, named_tensors, select_documents
 
 Backward = Callable[[Tensor], None]
 
@@ -284,19 +284,15 @@ class DocumentStage(Stage):
     def tensors(self) -> dict[str, Tensor]:
         """The memories of the group under way, zero where they are another process's: the sum is that of all."""
         found = {}
-        for name, state in self.carried.items():
-            for key, value in state.items():
-                rows = torch.as_tensor(self.own_documents(len(value)), device=value.device)
-                found[f"{name}/{key}"] = torch.zeros_like(value).index_copy(0, rows, value.index_select(0, rows))
+        for name, value in named_tensors(self.carried).items():
+            rows = torch.as_tensor(self.own_documents(len(value)), device=value.device)
+            found[name] = torch.zeros_like(value).index_copy(0, rows, value.index_select(0, rows))
         return found
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on in the middle of a document."""
         self.group_number, self.step, self.back = position["group"], position["step"], position["back"]
-        self.carried = {}
-        for name, value in tensors.items():
-            unit, _, key = name.rpartition("/")
-            self.carried.setdefault(unit, {})[key] = value.to(self.processes.device)
+        self.carried = carried_from({name: value.to(self.processes.device) for name, value in tensors.items()})
 
 
 def refuse_nothing(pairs: int) -> None:

@@ -14,7 +14,7 @@ from safetensors.torch import save
 
 from tram.errors import InputError
 from tram.files import replacing
-from tram.transformer import Carried
+from tram.transformer import Carried, carried_from, named_tensors
 
 VERSION = 1
 
@@ -34,8 +34,8 @@ class DocumentState:
 
     def save(self, path: Path | str) -> None:
         """Write the state as one safetensors file, whole or not at all."""
-        tensors = {f"{name}/{key}": value.detach().cpu().contiguous().clone() for name, state in self.carried.items()
-                   for key, value in state.items()}  # fmt: skip
+        named = named_tensors(self.carried)
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in named.items()}
         about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(save(tensors, metadata=about))
@@ -55,8 +55,4 @@ class DocumentState:
             raise InputError(f"{path}: there is no such file; give a state that `save` wrote") from None
         except (SafetensorError, OSError, KeyError, ValueError):
             raise InputError(f"{path}: is damaged or no document state; start the document anew") from None
-        carried: Carried = {}
-        for name, value in tensors.items():
-            unit, _, key = name.rpartition("/")
-            carried.setdefault(unit, {})[key] = value
-        return cls(carried, model, sentences)
+        return cls(carried_from(tensors), model, sentences)

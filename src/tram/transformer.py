@@ -85,6 +85,20 @@ def join_documents(carried: Sequence[Carried]) -> Carried:
     }
 
 
+def named_tensors(carried: Carried) -> dict[str, Tensor]:
+    """Carried states as UNIT/KEY → tensor, the form in which they go to disk."""
+    return {f"{name}/{key}": value for name, state in carried.items() for key, value in state.items()}
+
+
+def carried_from(tensors: dict[str, Tensor]) -> Carried:
+    """The way back from `named_tensors`."""
+    carried: Carried = {}
+    for name, value in tensors.items():
+        unit, _, key = name.rpartition("/")
+        carried.setdefault(unit, {})[key] = value
+    return carried
+
+
 class Residual(nn.Module):
     """A sublayer's way around itself: LN(x + f(x)) (post-norm) or x + f(LN(x)) (pre-norm), dropout on f."""
 
