@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 import tram.training
@@ -28,7 +26,6 @@ from tram.checkpoint import WEIGHTS, Checkpoints, load_tensors
 from tram.config import Config, write_yaml
 from tram.corpus import ParallelDocument, write_parallel
 from tram.errors import InputError
-from tram.optim import rate_factor, set_rate
 from tram.prepare import Settings, prepare
 from tram.stages import Processes
 from tram.training import Trainer, train
@@ -69,27 +66,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, losses: list[float]) -> None:
     monkeypatch.setattr(Trainer, "held_loss", lambda _: next(given_losses))
 
 
-# The learning rate.
-
-
-@given(st.integers(1, 1000), st.integers(1, 10_000))
-def test_the_rate_rises_in_a_line_and_falls_with_the_inverse_square_root(warmup: int, update: int) -> None:
-    expected = update / warmup if update <= warmup else (warmup / update) ** 0.5
-    assert rate_factor(update, warmup) == pytest.approx(expected, rel=1e-12)
-    assert rate_factor(warmup, warmup) == 1.0
-    assert rate_factor(4 * warmup, warmup) == 0.5
-
-
-def test_without_warm_up_the_first_update_has_the_peak() -> None:
-    assert rate_factor(1, 0) == 1.0
-    assert rate_factor(4, 0) == 0.5
-
-
-def test_every_group_follows_the_schedule_from_its_own_peak() -> None:
-    groups = [{"params": [torch.nn.Parameter(torch.ones(2))], "peak": peak} for peak in (0.5, 2.0)]
-    optimizer = torch.optim.AdamW(groups)
-    assert set_rate(optimizer, 5, 10) == pytest.approx(0.25)
-    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.25, 1.0])
+# The learning rate, which tests/test_optim.py looks at more closely.
 
 
 def test_the_rate_of_every_update_is_logged(run: Path) -> None:
@@ -244,15 +221,16 @@ DOCUMENTS = {"start": "nothing", "window": (1, 3), "documents": 3, "tokens": 60,
              "log_every": 1, "evaluate_every": 4}  # fmt: skip
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("documents", [False, True])
 def test_a_run_cut_at_any_update_ends_with_the_same_weights(
-    configure: Configure, tmp_path: Path, documents: bool
+    configure: Configure, tmp_path: Path, documents: bool, optimizer: str
 ) -> None:
     """Between two sentences of a document, too."""
 
     def config(name: str, updates: int) -> Config:
-        finetune = DOCUMENTS | {"updates": updates, "dropout": 0.3} if documents else None
-        return configure(tmp_path / name, updates=updates, dropout=0.3, finetune=finetune)
+        settings = {"updates": updates, "dropout": 0.3, "optimizer": optimizer, "cooldown": 6}
+        return configure(tmp_path / name, **settings, finetune=DOCUMENTS | settings if documents else None)
 
     trainer_of(config("whole", 12)).run()
     for updates in (3, 4, 9):

@@ -102,8 +102,13 @@ class TrainConfig(Section):
     """The first stage: a sentence model."""
 
     lr: float = Field(5e-4, gt=0, description="learning rate at the end of the warm-up")
-    warmup: Count = Field(4000, description="updates of linear warm-up; then lr falls with the inverse square root")
+    warmup: Count = Field(4000, description="updates of linear warm-up")
+    schedule: Literal["inverse-sqrt", "constant"] = Field("inverse-sqrt", description="of lr after the warm-up")
+    cooldown: Count = Field(0, description="over so many last updates lr falls to zero, in a straight line")
     updates: Positive = Field(100_000, description="updates at most")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw", description="muon: orthogonal steps for the matrices inside the layers, AdamW for the rest"
+    )
     tokens: Positive = Field(4096, description="tokens in one pass: longest sentence × rows, the larger of both sides")
     accumulate: Positive = Field(1, description="passes whose gradients make one update")
     dropout: Share = Field(0.1, description="on embeddings and on the result of every sublayer")
@@ -137,7 +142,7 @@ class FinetuneConfig(TrainConfig):
     )
     lr: float = Field(6e-5, gt=0, description="learning rate of parameters that were loaded, at its peak")
     lr_new: float = Field(3e-4, gt=0, description="learning rate of parameters that are new, at its peak")
-    warmup: Count = Field(1000, description="updates of linear warm-up, one schedule for both rates")
+    warmup: Count = Field(1000, description="updates of linear warm-up; one schedule for both rates")
     dropout: Share = Field(0.2, description="on embeddings and on the result of every sublayer")
     memory_dropout: Share | None = Field(None, description="inside the memory; null: the same as dropout")
     documents: Positive = Field(8, description="documents that go through time together")

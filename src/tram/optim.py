@@ -1,6 +1,8 @@
-"""The optimiser and its learning rate: AdamW, linear warm-up, then the inverse square root."""
+"""The optimiser and its learning rate: AdamW or Muon; linear warm-up, then one of two schedules, then a cooldown."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container
+from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -8,27 +10,84 @@ from torch import Tensor, nn
 from tram.config import FinetuneConfig, TrainConfig
 
 
+class Muon(torch.optim.AdamW):
+    """AdamW whose groups marked `orthogonal` take Muon's step instead (Jordan et al. 2024).
+
+    Such a step goes along U Vᵀ, where U S Vᵀ is the momentum of the gradient: all directions of a matrix learn at one
+    pace. It is scaled to the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. A parameter
+    that holds several matrices on top of each other says so in its group: `parts`.
+
+    `torch.optim.Muon` computes in bfloat16, one matrix at a time; this is float32, all matrices of a shape at once.
+    """
+
+    momentum = 0.95
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Orthogonal steps first; AdamW then passes over those parameters, whose gradients are gone."""
+        work: list[tuple[Tensor, Tensor, float]] = []  # a matrix, the momentum of its gradient, its step length
+        for group in self.param_groups:
+            if not group["orthogonal"]:
+                continue
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:  # AdamW looks for `step` when a state is loaded
+                    state |= {"step": torch.tensor(0.0), "momentum": torch.zeros_like(parameter)}
+                state["step"] += 1
+                mean = state["momentum"].lerp_(parameter.grad, 1 - self.momentum)
+                ahead = parameter.grad.lerp(mean, self.momentum)  # Nesterov's
+                parameter.grad = None
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parts = (parameter.chunk(group["parts"]), ahead.chunk(group["parts"]))
+                work += [(matrix, direction, group["lr"]) for matrix, direction in zip(*parts, strict=True)]
+        work.sort(key=lambda item: item[0].shape)
+        for shape, items in groupby(work, key=lambda item: item[0].shape):
+            matrices, ahead, rates = zip(*items, strict=True)
+            for matrix, direction, rate in zip(matrices, orthogonal(torch.stack(ahead)), rates, strict=True):
+                matrix.add_(direction, alpha=-0.2 * max(shape) ** 0.5 * rate)
+        return super().step(closure)
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """U Vᵀ of every U S Vᵀ, about: five Newton–Schulz steps bring all singular values near 1. (n, rows, columns)."""
+    if matrices.shape[-2] > matrices.shape[-1]:
+        return orthogonal(matrices.mT).mT
+    X = matrices / matrices.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    for _ in range(5):
+        gram = X @ X.mT
+        X = 3.4445 * X + (-4.7750 * gram + 2.0315 * gram @ gram) @ X
+    return X
+
+
 def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:
-    """AdamW as the config says, new and loaded parameters at their own rates; `set_rate` sets those of each update."""
+    """The optimiser the config names, new and loaded parameters at their own rates; `set_rate` sets each update's."""
     new_rate = config.lr_new if isinstance(config, FinetuneConfig) else config.lr
-    groups = []
-    for rate, wanted in ((config.lr, False), (new_rate, True)):
-        parameters = [value for name, value in model.named_parameters() if (name in new) == wanted]
-        if parameters:
-            groups.append({"params": parameters, "peak": rate})
-    return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True)
+    groups: dict[tuple[Any, ...], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        inside = config.optimizer == "muon" and parameter.ndim == 2 and "layers." in name and name.endswith(".weight")
+        parts = 3 if inside and name.endswith("projection.weight") else 1  # W^q, W^k and W^v
+        groups.setdefault((name in new, inside, parts), []).append(parameter)
+    settings = [
+        {"params": parameters, "peak": new_rate if is_new else config.lr, "orthogonal": inside, "parts": parts}
+        for (is_new, inside, parts), parameters in sorted(groups.items())
+    ]
+    kind = Muon if config.optimizer == "muon" else torch.optim.AdamW
+    return kind(settings, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True)
 
 
-def rate_factor(update: int, warmup: int) -> float:
+def rate_factor(update: int, config: TrainConfig) -> float:
     """Share of the peak learning rate at an update (counted from 1): 1 at the end of the warm-up."""
-    if update < warmup:
-        return update / warmup
-    return float((max(warmup, 1) / update) ** 0.5)
+    left = min(1.0, (config.updates + 1 - update) / (config.cooldown + 1))
+    if update < config.warmup:
+        return left * update / config.warmup
+    return left if config.schedule == "constant" else left * (max(config.warmup, 1) / update) ** 0.5
 
 
-def set_rate(optimizer: torch.optim.Optimizer, update: int, warmup: int) -> float:
+def set_rate(optimizer: torch.optim.Optimizer, update: int, config: TrainConfig) -> float:
     """Give every group its own peak times the one schedule; returns the first group's rate."""
-    factor = rate_factor(update, warmup)
+    factor = rate_factor(update, config)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
     return float(optimizer.param_groups[0]["lr"])

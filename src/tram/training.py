@@ -42,7 +42,7 @@ from tram.optim import load_optimizer_tensors, make_optimizer, optimizer_tensors
 from tram.stages import DocumentStage, Processes, SentenceStage, Stage
 from tram.transformer import Transformer
 
-# What may change between two runs that share a folder: it does not touch the updates themselves.
+# What may change between two runs that share a folder: it does not touch the updates done so far.
 FREE = {"updates", "patience", "keep", "log_every", "average"}
 
 
@@ -203,7 +203,7 @@ class Trainer:
         with accelerator.autocast():
             sums = self.stage.run_update(standing.update, accelerator.backward)
         self.add_up_gradients()
-        rate = set_rate(self.optimizer, standing.update + 1, self.stage_config.warmup)
+        rate = set_rate(self.optimizer, standing.update + 1, self.stage_config)
         norm = accelerator.clip_grad_norm_(self.model.parameters(), self.stage_config.clip or float("inf"))
         self.optimizer.step()
         self.optimizer.zero_grad()
