@@ -306,8 +306,77 @@ def test_what_stands_at_the_place_stays(tmp_path: Path) -> None:
     assert load_model(imported(tmp_path, SMALL)).vocabulary == 20  # an empty folder may be filled
 
 
-@pytest.mark.parametrize("option", ["vocab", "codes"])
-def test_foreign_vocabularies_are_refused(option: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"words\.txt: .* not supported yet.* works on ids"):
-        imported(tmp_path, SMALL, **{option: tmp_path / "words.txt"})
+# Sentence models, and text ---------------------------------------------------------------------------
+
+SENTENCE = {name: tensor for name, tensor in SMALL.items() if ".rnn" not in name}
+LETTERS = [token for letter in "millerst" for token in (letter, f"{letter}@@")]
+VOCABULARY = [*dict.fromkeys(LETTERS), "mill@@", "."]  # with 4 specials: the 20 rows of SMALL
+CODES = "#version: 0.2\nm i\nl l\nmi ll\n"
+
+
+def text_files(folder: Path, tokens: list[str] = VOCABULARY) -> dict[str, Path]:
+    folder.mkdir(exist_ok=True)
+    (folder / "dict.txt").write_text("".join(f"{token} 1\n" for token in tokens))
+    (folder / "codes").write_text(CODES)
+    return {"vocab": folder / "dict.txt", "codes": folder / "codes"}
+
+
+@pytest.mark.parametrize("side", ["source", "target", "both"])
+def test_a_checkpoint_without_memory_becomes_a_sentence_model(side: str, tmp_path: Path) -> None:
+    folder = imported(tmp_path, SENTENCE, side=side)
+    model = load_model(folder)
+    assert model.config.memory is None
+    assert not model.has_context
+    assert "memory: none" in (folder / "README.md").read_text()
+    # The body is that of the whole checkpoint.
+    body = weights(load_model(imported(tmp_path / "whole", SMALL)))
+    assert all(torch.equal(tensor, body[name]) for name, tensor in weights(model).items())
+
+
+def test_a_sentence_model_with_a_tensor_too_many_or_too_few_is_refused(tmp_path: Path) -> None:
+    name = "model.decoder.layers.1.fc2.bias"
+    more = SENTENCE | {"model.pooler.weight": torch.ones(8)}
+    less = {other: tensor for other, tensor in SENTENCE.items() if other != name}
+    assert "unknown tensor `model.pooler.weight`" in refused(tmp_path, more)
+    assert f"lacks the tensor `{name}`" in refused(tmp_path, less)
+
+
+@pytest.mark.parametrize("state", [SMALL, SENTENCE], ids=["memory", "sentence"])
+def test_with_vocabulary_and_codes_the_folder_translates_text(state: State, tmp_path: Path) -> None:
+    files = text_files(tmp_path / "text")
+    folder = imported(tmp_path, state, **files)
+    translator = Translator.load(folder, beam=2)
+    miller, x = translator.text.encode(["miller mill.", "x"], "source")
+    assert translator.text.bpe.pieces(miller) == ["▁mill", "e", "r", "▁m", "i", "l", "l", "▁."]
+    assert x == [3]
+    with pytest.warns(UserWarning, match="1 sentences were too long"):
+        found = translator.translate(["tell me.", "", "mill " * 12])
+    assert len(found) == 3
+    assert found[1] == ""
+    with_ids = Translator.load(imported(tmp_path / "ids", state), beam=2)
+    ids = translator.text.encode(["tell me."], "source")
+    assert with_ids.translate_ids(ids) == translator.translate_ids(ids)
+    assert "tokenised with Moses but not truecased" in (folder / "README.md").read_text()
+
+
+def test_a_changed_vocabulary_no_longer_fits_the_folder(tmp_path: Path) -> None:
+    folder = imported(tmp_path, SMALL, **text_files(tmp_path / "text"))
+    other = imported(tmp_path / "other", SMALL, **text_files(tmp_path / "swapped", VOCABULARY[::-1]))
+    (folder / "text.json").write_bytes((other / "text.json").read_bytes())
+    with pytest.raises(InputError, match=r"text\.json: is pipeline .*, the model was trained with"):
+        Translator.load(folder)
+
+
+@pytest.mark.parametrize(("option", "missing"), [("vocab", "--codes"), ("codes", "--vocab")])
+def test_one_of_vocabulary_and_codes_alone_is_refused(option: str, missing: str, tmp_path: Path) -> None:
+    file = text_files(tmp_path / "text")[option]
+    with pytest.raises(InputError, match=f"{file.name}: .* belong together; give {missing}, too"):
+        imported(tmp_path, SMALL, **{option: file})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
+    files = text_files(tmp_path / "text", VOCABULARY[1:-1])
+    with pytest.raises(InputError, match=r"dict\.txt: has 14 tokens, the model has 20,"):
+        imported(tmp_path, SMALL, **files)
     assert not (tmp_path / "out").exists()

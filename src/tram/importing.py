@@ -2,8 +2,9 @@
 
     import_authors(Path("authors.pt"), Path("model"), heads=8, side="both")
 
-A checkpoint is a PyTorch state dict with BART's names and a memory unit, `rnn`, in some layers. All sizes are read from
-the shapes of its tensors; what does not fit is refused by the name of the tensor.
+A checkpoint is a PyTorch state dict with BART's names and a memory unit, `rnn`, in some layers, or in none: a model of
+sentences. All sizes are read from the shapes of its tensors; what does not fit is refused by the name of the tensor.
+With their vocabulary and BPE codes the folder takes text, without them ids.
 """
 
 import hashlib
@@ -20,6 +21,8 @@ from torch import Tensor
 from tram.checkpoint import save_model
 from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
+from tram.foreign import read_text
+from tram.subwords import TextPipeline
 from tram.transformer import Transformer
 
 Side = Literal["source", "target", "both"]
@@ -70,21 +73,30 @@ UNUSED_IN_UNIT = re.compile(r"\.rnn\.ds_linear\.(weight|bias)$")
 
 
 def import_authors(
-    checkpoint: Path, out: Path, heads: int, side: Side, vocab: Path | None = None, codes: Path | None = None
+    checkpoint: Path,
+    out: Path,
+    heads: int,
+    side: Side,
+    vocab: Path | None = None,
+    codes: Path | None = None,
+    source_language: str = "en",
+    target_language: str = "de",
 ) -> None:
-    """Write a checkpoint of the authors as a model folder, which works on ids, or refuse it and write nothing.
+    """Write a checkpoint of the authors as a model folder, or refuse it and write nothing.
 
-    heads, side: attention heads and the side or sides whose memory is switched on: shapes do not tell.
+    heads, side: attention heads and the side or sides whose memory is switched on: shapes do not tell. Without a
+    memory in the checkpoint, the side says nothing. vocab, codes: both or none; the languages are those of Moses.
     """
-    if given := vocab or codes:
-        raise InputError(
-            f"{given}: vocabularies and BPE codes of other tools are not supported yet; leave out --vocab and"
-            " --codes, the imported folder works on ids"
-        )
+    if (vocab is None) != (codes is None):
+        missing = "--codes" if codes is None else "--vocab"
+        raise InputError(f"{vocab or codes}: --vocab and --codes belong together; give {missing}, too, or neither")
     check_place(out)
     state = read_state_dict(checkpoint)
     model = build(state, heads, side)
-    save_model(model, out.resolve(), card=card(checkpoint, model))
+    text = None
+    if vocab is not None and codes is not None:
+        text = read_text(vocab, codes, model.vocabulary, source_language, target_language)
+    save_model(model, out.resolve(), text, card(checkpoint, model, text))
 
 
 def check_place(out: Path) -> None:
@@ -231,8 +243,10 @@ def read_config(state: StateDict, heads: int, side: Side) -> ModelConfig:
     )
 
 
-def read_memory(state: StateDict, side: Side) -> MemoryConfig:
-    """The settings of the memory on the side or sides in use."""
+def read_memory(state: StateDict, side: Side) -> MemoryConfig | None:
+    """The settings of the memory on the side or sides in use; None if the whole model has no memory unit."""
+    if not any(state.memory_layers(part) for part in SIDES["both"]):
+        return None
     places = {part: state.memory_layers(part) for part in SIDES[side]}
     for part, found in places.items():
         if not found:
@@ -289,19 +303,26 @@ def is_unused(name: str, side: Side) -> bool:
     return unit is not None and (unit[1] not in SIDES[side] or UNUSED_IN_UNIT.search(name) is not None)
 
 
-def card(checkpoint: Path, model: Transformer) -> str:
+def card(checkpoint: Path, model: Transformer, text: TextPipeline | None) -> str:
     """The README.md of the folder."""
     config, memory = model.config, model.config.memory
-    assert memory is not None
     with checkpoint.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    layers = ", ".join(map(str, memory.layers))
+    about_memory = "none, a model of sentences"
+    if memory is not None:
+        about_memory = f"{memory.slots} slots, side {memory.side}, layers {', '.join(map(str, memory.layers))}"
+    about_text = "the folder has no `text.json`, so it works on the ids of the vocabulary it was trained with"
+    if text is not None:
+        about_text = (
+            f"{text.source_language} to {text.target_language}, tokenised with Moses but not truecased: the authors'"
+            " files bring no truecaser"
+        )
     return (
         "# A model of the paper's authors\n\n"
         f"Made by `tram import authors` from `{checkpoint.name}` (sha256 {digest}).\n\n"
         f"- {config.encoder_layers} + {config.decoder_layers} layers, width {config.d_model}, {config.heads} heads,"
         f" feed-forward {config.feed_forward}, vocabulary {model.vocabulary}\n"
-        f"- memory: {memory.slots} slots, side {memory.side}, layers {layers}\n"
-        "- ids: 0 padding, 1 begin of sentence, 2 end of sentence; the folder has no `text.json`, so it works on the"
-        " ids of the vocabulary it was trained with\n"
+        f"- memory: {about_memory}\n"
+        "- ids: 0 padding, 1 begin of sentence, 2 end of sentence\n"
+        f"- text: {about_text}\n"
     )
