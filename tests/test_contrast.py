@@ -20,6 +20,7 @@ from tram.contrast import (
     ItemResult,
     contrast_json,
     contrast_table,
+    exchange_contexts,
     read_suite,
     score_suite,
     summarise,
@@ -172,6 +173,26 @@ def test_who_swaps_contexts_swaps_scores(translator: Translator) -> None:
     swapped = score_suite(translator, [item([4]), item([0, 1])])
     assert close(swapped, [second, first])
     assert abs(first.reference - second.reference) > 1e-6
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 3)), max_size=30))
+def test_exchanged_contexts_are_those_of_the_same_phenomenon_and_distance(cells: list[tuple[str, int]]) -> None:
+    items = [item([0], phenomenon=name, distance=distance).model_copy(update={"source_context": (str(number),)})
+             for number, (name, distance) in enumerate(cells)]  # fmt: skip
+    exchanged = exchange_contexts(items)
+    givers = [int(other.source_context[0]) for other in exchanged]
+    assert sorted(givers) == list(range(len(items)))
+    assert [cells[giver] for giver in givers] == cells
+    assert [other.reference for other in exchanged] == [one.reference for one in items]
+
+
+def test_exchanging_contexts_makes_the_suite_a_matter_of_chance() -> None:
+    """Whoever answers by the context alone is right by chance once the contexts are another's."""
+    answers = range(3)
+    items = [item([answer], source=str(group), phenomenon="x", distance=1) for group in range(60) for answer in answers]
+    right = sum(one.source_context == other.source_context
+                for one, other in zip(items, exchange_contexts(items), strict=True))  # fmt: skip
+    assert 0.2 < right / len(items) < 0.47
 
 
 def test_a_sentence_model_knows_no_context(sentence_model: Translator) -> None:

@@ -181,6 +181,14 @@ def test_pronouns_stand_at_the_only_distance_allowed(distance: int) -> None:
     assert found > 10
 
 
+def test_only_the_phenomena_asked_for_occur() -> None:
+    pronouns = [sentence for document in generate(9, 40, phenomena=("pronoun",)) for sentence in document.source]
+    assert sum(bool(re.search(r"\bit\b", sentence, re.I)) for sentence in pronouns) > 100
+    assert not any(
+        GREETED.fullmatch(sentence) or re.search(r"\b(its|your?)\b", sentence, re.I) for sentence in pronouns
+    )
+
+
 def test_it_follows_the_thing_announced_last() -> None:
     """The stated rule, applied by a reader with a list of genders, never errs."""
     gender = {word.source: word.gender for word in ALL_THINGS}
@@ -441,6 +449,8 @@ def test_impossible_lengths_are_refused(bounds: tuple[int, int]) -> None:
 def test_an_unknown_phenomenon_is_refused() -> None:
     with pytest.raises(InputError, match=r"'gender' is not known: choose from pronoun"):
         suite(1, 1, phenomena=("gender",))
+    with pytest.raises(InputError, match=r"'gender' is not known"):
+        generate(1, 1, phenomena=("pronoun", "gender"))
 
 
 def test_bad_settings_leave_no_file_behind(tmp_path: Path) -> None:

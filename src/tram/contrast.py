@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 import torch
@@ -107,6 +108,20 @@ def read_suite(path: Path | str) -> list[Item]:
     if not items:
         raise InputError(f"{path}: has no items; give a suite of `tram synthetic` or one in its format")
     return items
+
+
+def exchange_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
+    """Give every item the context of another one of its phenomenon and distance: nothing there can help any more."""
+    random = Random(seed)
+    cells: dict[tuple[str | None, int | None], list[int]] = {}
+    for number, item in enumerate(items):
+        cells.setdefault((item.phenomenon, item.distance), []).append(number)
+    exchanged = list(items)
+    for numbers in cells.values():
+        for number, giver in zip(numbers, random.sample(numbers, len(numbers)), strict=True):
+            given = {"source_context": items[giver].source_context, "target_context": items[giver].target_context}
+            exchanged[number] = items[number].model_copy(update=given)
+    return exchanged
 
 
 def _problem(error: ValidationError) -> str:

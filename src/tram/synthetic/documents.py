@@ -15,7 +15,7 @@ from tram.corpus import ParallelDocument
 from tram.errors import InputError
 from tram.synthetic import frames
 from tram.synthetic.grammar import Frame, Word, say
-from tram.synthetic.threads import PHENOMENA, Split, Thread, Turn, belongs, draw, fillers
+from tram.synthetic.threads import NAMES, PHENOMENA, Split, Thread, Turn, belongs, draw, fillers
 
 _START = 0.6  # how often a sentence that is still free opens a thread
 _QUESTIONS = 4  # at most so many hang on one opening
@@ -27,16 +27,19 @@ def generate(
     distances: Sequence[int] | None = None,
     sentences: tuple[int, int] = (10, 40),
     split: Split = "train",
+    phenomena: Sequence[str] = NAMES,
 ) -> Iterator[ParallelDocument]:
     """Give documents; the same seed gives the same ones.
 
     distances: how many sentences after its opening a question may stand; None: any, short ones more often
     sentences: least and most sentences of a document; one is lengthened by a distance that would not fit
+    phenomena: what is asked for, by name
     """
     check_distances(distances)
+    check_phenomena(phenomena)
     if not 2 <= sentences[0] <= sentences[1]:
         raise InputError(f"sentences={sentences}: give the least, 2 or more, and the most, not below the least")
-    return (_document(seed, number, distances, sentences, split) for number in range(documents))
+    return (_document(seed, number, distances, sentences, split, phenomena) for number in range(documents))
 
 
 def check_distances(distances: Sequence[int] | None) -> None:
@@ -45,14 +48,25 @@ def check_distances(distances: Sequence[int] | None) -> None:
         raise InputError(f"distances={list(distances)}: give one or more distances, each 1 or more")
 
 
+def check_phenomena(names: Sequence[str]) -> None:
+    """Refuse names that no phenomenon has."""
+    if unknown := [name for name in names if name not in NAMES]:
+        raise InputError(f"phenomenon {unknown[0]!r} is not known: choose from {', '.join(NAMES)}")
+
+
 def _document(
-    seed: int, number: int, distances: Sequence[int] | None, sentences: tuple[int, int], split: Split
+    seed: int,
+    number: int,
+    distances: Sequence[int] | None,
+    sentences: tuple[int, int],
+    split: Split,
+    phenomena: Sequence[str],
 ) -> ParallelDocument:
     rng = Random(f"{seed} {split} {number}")
     length = rng.randint(*sentences)
     if distances and (longest := rng.choice(distances)) >= length:
         length += longest
-    script = Script(rng, split, length)
+    script = Script(rng, split, length, phenomena)
     script.add_threads(distances)
     pairs = script.sentences()
     return ParallelDocument(
@@ -63,8 +77,9 @@ def _document(
 class Script:
     """The plan of a document: which sentence belongs to which thread."""
 
-    def __init__(self, rng: Random, split: Split, length: int) -> None:
+    def __init__(self, rng: Random, split: Split, length: int, phenomena: Sequence[str] = NAMES) -> None:
         self._rng, self._split, self._length = rng, split, length
+        self._phenomena = [phenomenon for phenomenon in PHENOMENA if phenomenon.name in phenomena]
         self._turns: dict[int, tuple[Turn, int]] = {}
         self._asked: Counter[str] = Counter()
         self._running: list[tuple[range, set[str]]] = []
@@ -105,7 +120,7 @@ class Script:
 
     def _draw(self, position: int) -> Thread | None:
         avoid = self._held(position)
-        shuffled = self._rng.sample(PHENOMENA, len(PHENOMENA))
+        shuffled = self._rng.sample(self._phenomena, len(self._phenomena))
         rarest_first = sorted(shuffled, key=lambda phenomenon: self._asked[phenomenon.name])
         drawn = (draw(self._rng, phenomenon, avoid) for phenomenon in rarest_first)
         return next(filter(None, drawn), None)

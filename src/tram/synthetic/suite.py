@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from math import ceil
 from random import Random
 
-from tram.errors import InputError
-from tram.synthetic.documents import Script, check_distances
-from tram.synthetic.threads import PHENOMENA, Phenomenon, draw
+from tram.synthetic.documents import Script, check_distances, check_phenomena
+from tram.synthetic.threads import NAMES, PHENOMENA, Phenomenon, draw
 
 DISTANCES = (1, 2, 3, 5, 10, 20, 50, 100)
-NAMES = tuple(phenomenon.name for phenomenon in PHENOMENA)
 _LEAD = 5  # at most so many sentences before the one that decides
 _FIELDS = ("source_context", "target_context", "source", "reference", "contrastive", "phenomenon", "distance")
 
@@ -49,10 +47,8 @@ def suite(
 ) -> Iterator[Item]:
     """Give the items of each phenomenon and distance: `items_per_cell`, rounded up to whole groups."""
     check_distances(distances)
+    check_phenomena(phenomena)
     known = {phenomenon.name: phenomenon for phenomenon in PHENOMENA}
-    for name in phenomena:
-        if name not in known:
-            raise InputError(f"phenomenon {name!r} is not known: choose from {', '.join(known)}")
     return (
         item
         for name in phenomena

@@ -182,3 +182,4 @@ PHENOMENA = (
     Phenomenon("sense", 2, frames.TOPICS, frames.SENSE, _sense),
     Phenomenon("term", 2, frames.FIRST_MENTIONS, frames.TERM, _term),
 )
+NAMES = tuple(phenomenon.name for phenomenon in PHENOMENA)
