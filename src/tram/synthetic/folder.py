@@ -28,7 +28,7 @@ Documents from a small grammar, in which earlier sentences decide how many of th
 | address | you, your | du/Sie and what agrees | who was greeted last ("Hello, Tom.", "Hello, Mr Weber.") |
 | speaker | I am a teacher | Lehrer/Lehrerin | who gave a name last ("My name is Anna.") |
 | sense | the cranes | Kraniche/Kräne | the topic that suits it ("This chapter is about building sites.") |
-| term | the computer | Rechner/Computer | the first mention's translation: only the German side tells |
+| term | the car | der Wagen/das Auto | the first mention's translation: only the German side tells |
 
 Other nouns, of all genders, stand between, but are not announced; plain sentences never say "it" or "you".
 

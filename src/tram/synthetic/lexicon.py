@@ -39,6 +39,22 @@ def _ambiguous(text: str) -> tuple[Ambiguous, ...]:
     return tuple(entries)
 
 
+def _terms(text: str) -> tuple[tuple[Word, Word], ...]:
+    """Read one noun a line: English: gender and German one | gender and German two."""
+    entries = []
+    for number, line in enumerate(text.strip().splitlines()):
+        source, translations = line.strip().split(": ")
+        first, second = (translation.split(" ") for translation in translations.split(" | "))
+        entries.append(
+            (Word(source, first[1], _gender(first[0]), number), Word(source, second[1], _gender(second[0]), number))
+        )
+    return tuple(entries)
+
+
+def _gender(letter: str) -> Gender:
+    return GENDERS["mfn".index(letter)]
+
+
 # Things one can own, find, sell and clean: whatever is said of one can be said of all.
 THINGS: dict[Gender, tuple[Word, ...]] = {
     "m": _words(
@@ -77,26 +93,40 @@ ANIMALS = _numbered(
     *_words("horse=Pferd, sheep=Schaf, pig=Schwein, rabbit=Kaninchen", "n"),
 )
 
-# Two good translations of the same gender: only the first mention tells which one a document uses.
-TERMS = _numbered(
-    *_words(
-        """computer=<Rechner|Computer>, doctor=<Arzt|Doktor>, butcher=<Metzger|Fleischer>,
-        carpenter=<Tischler|Schreiner>, lift=<Aufzug|Fahrstuhl>, pancake=<Pfannkuchen|Eierkuchen>,
-        chimney=<Schornstein|Kamin>, dustbin=<Mülleimer|Abfalleimer>, plumber=<Klempner|Installateur>,
-        envelope=<Umschlag|Briefumschlag>""",
-        "m",
-    ),
-    *_words(
-        """orange=<Orange|Apfelsine>, cap=<Mütze|Kappe>, carrot=<Möhre|Karotte>, stamp=<Briefmarke|Marke>,
-        meatball=<Frikadelle|Bulette>, grapefruit=<Grapefruit|Pampelmuse>, ticket=<Eintrittskarte|Karte>""",
-        "f",
-    ),
-    *_words(
-        """phone=<Telefon|Handy>, bicycle=<Fahrrad|Rad>, cinema=<Kino|Filmtheater>,
-        hospital=<Krankenhaus|Spital>, match=<Streichholz|Zündholz>, restaurant=<Restaurant|Lokal>,
-        inn=<Gasthaus|Wirtshaus>""",
-        "n",
-    ),
+# Two good translations: only the first mention tells which one a document uses. They differ in gender: to words that it
+# may exchange freely a sentence model gives the same embedding, and then a memory cannot tell them apart.
+TERMS = _terms(
+    """
+    car: m Wagen | n Auto
+    ferry: f Fähre | n Fährschiff
+    hospital: n Krankenhaus | f Klinik
+    village: n Dorf | f Ortschaft
+    newspaper: f Zeitung | n Blatt
+    potato: f Kartoffel | m Erdapfel
+    tomato: f Tomate | m Paradeiser
+    meatball: f Frikadelle | m Klops
+    pub: f Kneipe | n Wirtshaus
+    inn: n Gasthaus | f Herberge
+    song: n Lied | m Song
+    flat: f Wohnung | n Appartement
+    tunnel: m Tunnel | f Unterführung
+    chimney: m Schornstein | f Esse
+    fair: m Jahrmarkt | f Kirmes
+    envelope: m Umschlag | n Kuvert
+    pavement: m Gehweg | n Trottoir
+    dustbin: m Mülleimer | f Mülltonne
+    mushroom: m Pilz | n Schwammerl
+    hill: m Hügel | f Anhöhe
+    prize: m Preis | f Auszeichnung
+    restaurant: n Restaurant | f Gaststätte
+    ticket: f Fahrkarte | n Ticket
+    bread roll: n Brötchen | f Semmel
+    phone: n Telefon | m Apparat
+    cap: f Mütze | n Käppi
+    farm: m Bauernhof | n Gehöft
+    castle: n Schloss | f Burg
+    ghost: m Geist | n Gespenst
+    """
 )
 
 # Plurals, so that the article is "die" in every sense. A topic suits one sense of one noun and no other noun.

@@ -21,10 +21,10 @@ HELD_OUT = 6  # one combination of word and frame in so many is kept for the tes
 
 
 class Cast(NamedTuple):
-    """The words of a thread: in its opening, one for each answer, and in its questions."""
+    """The words of a thread, one for each answer: in its opening and in its questions; in English, these are one."""
 
     marks: tuple[Word, ...]
-    subject: Word
+    subjects: tuple[Word, ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Thread:
     @property
     def holds(self) -> set[str]:
         """Name what no other sentence may touch while the thread runs: its variable and its English words."""
-        words = {word.source for word in (*self.cast.marks, self.cast.subject)}
+        words = {word.source for word in (*self.cast.marks, *self.cast.subjects)}
         return words | ({self.phenomenon.variable} if self.phenomenon.variable else set())
 
     def opening(self, rng: Random) -> Turn:
@@ -80,16 +80,15 @@ class Thread:
 
     def questions(self, rng: Random, split: Split, count: int) -> list[Turn]:
         """Draw different sentences that are decided; there are no more than the split has `variety`."""
-        subjects = (self.cast.subject,) * self.phenomenon.answers
         drawn = rng.sample(self._frames(split), count)
-        return [Turn(frame, fillers(rng, frame), subjects) for frame in drawn]
+        return [Turn(frame, fillers(rng, frame), self.cast.subjects) for frame in drawn]
 
     def variety(self, split: Split) -> int:
         """Count the frames in which the split may use the thread's word."""
         return len(self._frames(split))
 
     def _frames(self, split: Split) -> list[Frame]:
-        number = self.cast.subject.number
+        number = self.cast.subjects[0].number
         return [f for index, f in enumerate(self.phenomenon.questions) if belongs(split, number, index)]
 
 
@@ -140,22 +139,24 @@ def _objects(rng: Random, avoid: set[str]) -> tuple[Word, Word, Word]:
 
 def _pronoun(rng: Random, avoid: set[str]) -> Cast:
     marks = _objects(rng, avoid)
-    return Cast(marks, marks[0])
+    return Cast(marks, (marks[0],) * 3)
 
 
 def _possessive(rng: Random, avoid: set[str]) -> Cast:
     masculine, feminine, neuter = _objects(rng, avoid)
     mark = rng.choice((masculine, neuter))
-    return Cast((mark, feminine), mark)
+    return Cast((mark, feminine), (mark, mark))
 
 
 def _address(rng: Random, avoid: set[str]) -> Cast:
     subject = rng.choice(_free(lexicon.ALL_THINGS, avoid))
-    return Cast((rng.choice(lexicon.FRIENDS), rng.choice(lexicon.STRANGERS)), subject)
+    return Cast((rng.choice(lexicon.FRIENDS), rng.choice(lexicon.STRANGERS)), (subject, subject))
 
 
 def _speaker(rng: Random, avoid: set[str]) -> Cast:
-    return Cast((rng.choice(lexicon.MEN), rng.choice(lexicon.WOMEN)), rng.choice(lexicon.JOBS))
+    names = rng.choice(lexicon.MEN), rng.choice(lexicon.WOMEN)
+    job = rng.choice(lexicon.JOBS)
+    return Cast(names, (job, job))
 
 
 def _sense(rng: Random, avoid: set[str]) -> Cast | None:
@@ -163,15 +164,15 @@ def _sense(rng: Random, avoid: set[str]) -> Cast | None:
     if not nouns:
         return None
     noun = rng.choice(nouns)
-    return Cast(noun.topics, noun.word)
+    return Cast(noun.topics, (noun.word, noun.word))
 
 
 def _term(rng: Random, avoid: set[str]) -> Cast | None:
-    terms = _free(lexicon.TERMS, avoid)
+    terms = [term for term in lexicon.TERMS if term[0].source not in avoid]
     if not terms:
         return None
     term = rng.choice(terms)
-    return Cast((term, term), term)
+    return Cast(term, term)
 
 
 PHENOMENA = (
