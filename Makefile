@@ -18,8 +18,8 @@ test-slow: $(VENV)/installed  ## what takes longer
 	$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/installed
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests runs
+	$(BIN)/ruff format --check src tests runs
 	$(BIN)/mypy
 
 bench: $(VENV)/installed  ## ratios to the peers, side by side in one run

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tram.analysis.report import markdown_table
 from tram.contrast import Accuracy
 from tram.files import write_text
 
@@ -45,26 +46,20 @@ def shown(accuracy: Accuracy) -> str:
     return f"{100 * accuracy.value:.0f} ({100 * low:.0f}–{100 * high:.0f})"
 
 
-def table(rows: dict[str, list[str]], header: list[str]) -> str:
-    """Markdown."""
-    lines = [header, ["---"] * len(header), *([name, *cells] for name, cells in rows.items())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def system_table(cells: Cells) -> str:
     """A row for each phenomenon, a column for each distance."""
     distances = list(next(iter(cells.values())))
-    rows = {name: [f"{100 * next(iter(row.values())).chance:.0f}", *map(shown, row.values())]
-            for name, row in cells.items()}  # fmt: skip
-    return table(rows, ["phenomenon", "chance", *distances])
+    rows = [[name, f"{100 * next(iter(row.values())).chance:.0f}", *map(shown, row.values())]
+            for name, row in cells.items()]  # fmt: skip
+    return markdown_table(["phenomenon", "chance", *distances], rows)
 
 
 def sweep_table(results: dict[str, Cells], phenomena: list[str]) -> str:
     """A row for each variant, a column for each distance."""
     distances = list(next(iter(next(iter(results.values())).values())))
-    rows = {name: [shown(added(cells, phenomena, distance)) for distance in distances]
-            for name, cells in results.items()}  # fmt: skip
-    return table(rows, ["variant", *distances])
+    rows = [[name, *(shown(added(cells, phenomena, distance)) for distance in distances)]
+            for name, cells in results.items()]  # fmt: skip
+    return markdown_table(["variant", *distances], rows)
 
 
 def training(run: Path) -> str:

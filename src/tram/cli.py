@@ -6,12 +6,15 @@ What a subcommand needs is imported inside it, so that `tram --help` answers at 
 import json
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tram.analysis.commands import app as analyze
 from tram.errors import InputError
 
 app = typer.Typer(
@@ -47,6 +50,13 @@ class History(StrEnum):
     generated = "generated"
     gold = "gold"
     none = "none"
+
+
+class ContextOf(StrEnum):
+    """Whose context an item of a contrastive suite gets."""
+
+    own = "own"
+    other = "other"
 
 
 @app.callback(invoke_without_command=True)
@@ -174,7 +184,9 @@ def translated_lines(translator: Any, text: str, n: int) -> str:
     ended = text.endswith("\n")
     given = (text[:-1] if ended else text).split("\n") if text else []
     if n > 1:
-        options = [(number, option) for number, found in enumerate(translator.n_best(given, n)) for option in found]
+        with plain_warnings():
+            found = translator.n_best(given, n)
+        options = [(number, option) for number, best in enumerate(found) for option in best]
         return "".join(f"{number} ||| {option.text} ||| {option.score:.4f}\n" for number, option in options)
     documents: list[list[str]] = [[]]
     for line in given:
@@ -190,21 +202,27 @@ def translated_lines(translator: Any, text: str, n: int) -> str:
     return "\n".join(" ".join(line.split("\n")) for line in out) + ("\n" if ended else "")
 
 
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print warnings as plain sentences, afterwards: no file names, no source lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if warning.category is UserWarning:
+            print(f"warning: {warning.message}", file=sys.stderr)
+
+
 def translated(
     translator: Any, documents: list[list[str]], history: str = "generated", gold: list[list[str]] | None = None
 ) -> list[list[str]]:
     """Translations of documents, with progress and with warnings as plain sentences."""
     from tram.display import Progress
 
-    with warnings.catch_warnings(record=True) as caught, \
-            Progress("translating", sum(map(len, documents)), "sentences") as progress:  # fmt: skip
-        warnings.simplefilter("always")
+    with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
         results: list[list[str]] = translator.translate_documents(
             documents, progress.advance, history=history, gold=gold
         )
-    for warning in caught:
-        if warning.category is UserWarning:
-            print(f"warning: {warning.message}", file=sys.stderr)
     return results
 
 
@@ -300,18 +318,23 @@ def contrast(
     history: Annotated[
         History, typer.Option(help="The target side of the context: as given (gold), translated anew, or none at all.")
     ] = History.gold,
+    context: Annotated[
+        ContextOf, typer.Option(help="Whose context an item gets: its own or, as a control, that of another item.")
+    ] = ContextOf.own,
     json_path: Json = None,
 ) -> None:
     """Count how often a model finds the right translation better than wrong ones that the context rules out."""
-    from tram.contrast import contrast_json, contrast_table, read_suite, score_suite, summarise
+    from tram.contrast import contrast_json, contrast_table, exchange_contexts, read_suite, score_suite, summarise
     from tram.display import Progress
     from tram.translator import Translator
 
     items = read_suite(suite)
+    if context is ContextOf.other:
+        items = exchange_contexts(items)
     translator = Translator.load(model)
     with Progress("scoring", len(items), "items") as progress:
         results = score_suite(translator, items, history.value, advance=progress.advance)
-    about = {"suite": str(suite), "model": str(model), "history": history.value}
+    about = {"suite": str(suite), "model": str(model), "history": history.value, "context": context.value}
     report(contrast_table(summarise(results)), contrast_json(results, about), json_path)
 
 
@@ -349,13 +372,15 @@ def import_authors(
     out: Annotated[Path, typer.Argument(help="Model folder to write.")],
     heads: Annotated[int, typer.Option(help="Attention heads: the one thing no shape tells.")] = 8,
     side: Annotated[Side, typer.Option(help="Which memory the model uses; the other one is passed over.")] = Side.both,
-    vocab: Annotated[Path | None, typer.Option(help="Their vocabulary file.")] = None,
-    codes: Annotated[Path | None, typer.Option(help="Their BPE codes.")] = None,
+    vocab: Annotated[Path | None, typer.Option(help="Their vocabulary; with --codes, the folder takes text.")] = None,
+    codes: Annotated[Path | None, typer.Option(help="Their BPE codes; with --vocab.")] = None,
+    source_language: Annotated[str, typer.Option(help="Language code of the source, for its text.")] = "en",
+    target_language: Annotated[str, typer.Option(help="Language code of the target, for its text.")] = "de",
 ) -> None:
     """Turn a checkpoint of the paper's authors into a model folder."""
     from tram.importing import import_authors as run
 
-    run(checkpoint, out, heads, side.value, vocab, codes)
+    run(checkpoint, out, heads, side.value, vocab, codes, source_language, target_language)
     print(out)
 
 
@@ -394,6 +419,9 @@ def bench_memory(json_path: Json = None) -> None:
 
     rows = memory()
     report(table(rows), rows, json_path)
+
+
+app.add_typer(analyze, name="analyze")
 
 
 def authors(compat: str | None, text: Any) -> Any:

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# From the raw files of two corpora to docs/RESULTS.md: a sentence model, then with the same number of updates
+#   (b) the sentence model trained on, (c) the paper's memory, gradient depth 1, (d) the memory with full depth,
+# two seeds each, and (d) on the source or the target side only.
+#
+#   bash runs/mixed.sh DATA [FOLDER]          DATA: with opendocs, europarl-direct and benchmark; FOLDER: runs/mixed
+#
+# It takes many hours on two cores. Stopped at any time, it goes on where it was when it is run again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?give the folder of the corpora}
+out=${2:-runs/mixed}
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+
+say "1  text pipeline and ids of both corpora ($out/prepared)"
+tram prepare "$out/prepared" --merges 8000 \
+    --train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" \
+    --train "$data/europarl-direct/train.en.xz" "$data/europarl-direct/train.de.xz" \
+    --dev "$data/opendocs/dev.en" "$data/opendocs/dev.de"
+
+say "2  the sentence model ($out/base)"
+tram train configs/mixed-small.yaml data="$out/prepared" output="$out/base"
+
+finetune() { # NAME SETTING ...
+    say "3  $1"
+    tram train configs/mixed-memory.yaml data="$out/prepared" finetune.start="$out/base" output="$out/$1" "${@:2}"
+}
+runs=(base)
+for seed in 1 2; do
+    finetune "sentence-$seed" seed=$seed finetune.memory=null
+    finetune "depth1-$seed" seed=$seed finetune.memory.depth=1
+    finetune "full-$seed" seed=$seed
+    runs+=("sentence-$seed" "depth1-$seed" "full-$seed")
+done
+for side in source target; do
+    finetune "$side-1" finetune.memory.side=$side
+    runs+=("$side-1")
+done
+
+say "4  translations and scores ($out/scores)"
+declare -A sources=([opendocs]=opendocs/dev [europarl]=benchmark/europarl.dev [news]=benchmark/news.dev [ted]=benchmark/ted.dev)
+for run in "${runs[@]}"; do
+    for set in opendocs europarl news ted; do
+        source=$data/${sources[$set]}
+        [ -e "$out/scores/$run/$set.json" ] || tram evaluate "$source.en" "$source.de" --model "$out/$run" \
+            --hypothesis "$out/scores/$run/$set.de" --json "$out/scores/$run/$set.json"
+    done
+    [ -e "$out/scores/$run/contrapro.json" ] || tram contrast "$data/contrapro-sample/contrapro.jsonl" \
+        --model "$out/$run" --json "$out/scores/$run/contrapro.json"
+done
+
+say "5  the table (docs/RESULTS.md)"
+python runs/mixed_table.py "$data" "$out" docs/RESULTS.md

@@ -1,0 +1,234 @@
+"""The paper's figure on memory size: what the attention of a memory has learnt, and s-BLEU, by number of slots.
+
+    memory_size(recipe, read_test(source, reference), sizes=(8, 16, 32)).write(Path("analysis"))
+
+Information gain, which the paper leaves undefined, is here the entropy of a query's attention in the freshly made
+memory minus its entropy in the trained one: positive where training has made the attention more selective.
+
+    gain = H(p_fresh) − H(p_trained),   H(p) = −Σ_k p_k ln p_k   over the keys k of one query
+
+It is the mean over the queries and heads of a sentence, then over sentences, then over memory units. In the update
+attention slots ask and tokens are keys; in the output attention tokens ask and slots are keys. No gain can be larger
+than ln n for n keys, so it is also given as a share of that.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from tram.analysis.encoded import EncodedDocument, encode
+from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
+from tram.analysis.report import Report, markdown_table
+from tram.analysis.trainings import (
+    CONTROL,
+    Recipe,
+    Variant,
+    difference_sentence,
+    error_bars,
+    recipe_sentence,
+    score_json,
+    score_named,
+    score_text,
+    train_all,
+    translate_and_score,
+)
+from tram.checkpoint import load_model
+from tram.corpus import ParallelDocument
+from tram.display import Progress
+from tram.errors import InputError
+from tram.metrics import Score, SystemResult
+from tram.transformer import Transformer
+from tram.translator import Translator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZES = (8, 16, 32, 64, 128, 512)
+TITLE = "Information gain and s-BLEU by memory size"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Information gain in nats, and as a share of ln n, the most that n keys allow."""
+
+    nats: float
+    share: float
+
+
+@dataclass(frozen=True)
+class UnitGain:
+    """Information gain of the two attentions of a memory unit."""
+
+    update: Gain
+    output: Gain
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """What a memory of so many slots comes to."""
+
+    slots: int
+    mean: UnitGain  # over all units
+    units: dict[str, UnitGain]  # by the name of the sublayer
+    scores: SystemResult
+
+    @property
+    def bleu(self) -> Score:
+        """Its s-BLEU."""
+        return score_named(self.scores, "s-BLEU")
+
+
+def entropy(attention: Tensor) -> Tensor:
+    """Nats of every query's distribution over its keys: (…, keys) → (…)."""
+    return torch.special.entr(attention.double()).sum(-1)
+
+
+def information_gain(fresh: Tensor, trained: Tensor) -> Gain:
+    """How much more selective `trained` is than `fresh`, two maps (heads, queries, keys) of the same sentence."""
+    nats = float((entropy(fresh) - entropy(trained)).mean())
+    most = math.log(fresh.shape[-1])
+    return Gain(nats, nats / most if most else 0.0)  # a single key leaves nothing to select
+
+
+def mean_gain(gains: Sequence[Gain]) -> Gain:
+    """The mean of some gains."""
+    return Gain(*(sum(values) / len(gains) for values in ([g.nats for g in gains], [g.share for g in gains])))
+
+
+def mean_unit_gain(gains: Sequence[UnitGain]) -> UnitGain:
+    """The mean of some units', or sentences', gains."""
+    return UnitGain(mean_gain([gain.update for gain in gains]), mean_gain([gain.output for gain in gains]))
+
+
+def memory_gains(fresh: Transformer, trained: Transformer, documents: Iterable[EncodedDocument]) -> dict[str, UnitGain]:
+    """The gain of every memory unit on documents with their right translations."""
+    found: dict[str, list[UnitGain]] = {}
+    for document in documents:  # one by one: the maps of a large memory are large
+        before, after = (each.memory_maps(document.source, document.decoder_input) for each in (fresh, trained))
+        for name, (maps,) in before.items():
+            found.setdefault(name, []).extend(
+                UnitGain(information_gain(a.update, b.update), information_gain(a.output, b.output))
+                for a, b in zip(maps, *after[name], strict=True)
+            )
+    if not found:
+        raise InputError("no attention to compare: give models with a memory and documents that are not empty")
+    return {name: mean_unit_gain(gains) for name, gains in found.items()}
+
+
+def memory_size(
+    recipe: Recipe, documents: Sequence[ParallelDocument], sizes: Sequence[int] = SIZES, beam: int = 5
+) -> Report:
+    """Train the sizes that are missing, then measure all of them on the same documents."""
+    need_matplotlib()
+    if not sizes or min(sizes) < 1:
+        raise InputError(f"sizes {', '.join(map(str, sizes)) or '(none)'}: give numbers of slots from 1 on, as 8,16,32")
+    recipe.need_sentence_model()
+    start = Translator.load(recipe.start_folder)
+    encoded = [encode(start, document) for document in documents]
+    sizes = sorted(set(sizes))
+    variants = [Variant(recipe.memory(slots=size)) for size in sizes]
+    control, *models = train_all(recipe, [CONTROL, *variants])
+    names = ["sentence model", "trained on without memory", *(f"{size} slots" for size in sizes)]
+    systems = list(zip(names, [recipe.start_folder, control, *models], strict=True))
+    scored = translate_and_score(systems, documents, beam, against=1)
+    results = []
+    with Progress("attention maps", len(sizes), "sizes") as progress:
+        for size, variant, model, scores in zip(sizes, variants, models, scored[2:], strict=True):
+            units = memory_gains(recipe.fresh(variant), load_model(model), encoded)
+            results.append(SizeResult(size, mean_unit_gain(list(units.values())), units, scores))
+            progress.advance(1, f"{size} slots")
+    return make_report(recipe, results, scored[:2], len(documents), beam)
+
+
+def make_report(
+    recipe: Recipe, results: list[SizeResult], baselines: Sequence[SystemResult], documents: int, beam: int
+) -> Report:
+    """Put the results into words and a picture."""
+    numbers: dict[str, Any] = {
+        "start": str(recipe.start),
+        "updates": recipe.updates,
+        "share_of_documents": recipe.share,
+        "test_documents": documents,
+        "beam": beam,
+        "baselines": {each.name: score_json(score_named(each, "s-BLEU")) for each in baselines},
+        "sizes": [
+            {
+                "slots": result.slots,
+                **asdict(result.mean),
+                "units": {name: asdict(unit) for name, unit in result.units.items()},
+                "s-BLEU": score_json(result.bleu),
+                "differences": [asdict(difference) for difference in result.scores.differences],
+            }
+            for result in results
+        ],
+    }
+    words = describe(recipe, results, baselines, documents, beam)
+    return Report("memory-size", TITLE, numbers, words, lambda: draw(results, baselines))
+
+
+def describe(
+    recipe: Recipe, results: list[SizeResult], baselines: Sequence[SystemResult], documents: int, beam: int
+) -> str:
+    """What is seen, a table, and how it was computed."""
+    best = max(results, key=lambda result: result.bleu.value)
+    lines = [
+        largest_gain(results, "update"),
+        largest_gain(results, "output"),
+        f"s-BLEU is highest with {best.slots} slots: "
+        f"{difference_sentence(best.scores, 's-BLEU', 'the sentence model trained on for as many updates')}.",
+    ]
+    rows = [[each.name, *["–"] * 4, score_text(score_named(each, "s-BLEU"))] for each in baselines]
+    for result in results:
+        gains = (result.mean.update, result.mean.output)
+        cells = [cell for gain in gains for cell in (f"{gain.nats:+.3f}", f"{gain.share:+.1%}")]
+        rows.append([f"{result.slots} slots", *cells, score_text(result.bleu)])
+    header = ["memory", "update gain, nats", "of ln n", "output gain, nats", "of ln n", "s-BLEU"]
+    return "\n\n".join([
+        " ".join(lines),
+        markdown_table(header, rows),
+        "How: information gain is the entropy of a query's attention in the memory as training begins minus that in "
+        "the trained one, on the same documents with their right translations: the mean over the queries and heads of "
+        "a sentence, then over sentences, then over the memory units. Not normalised in nats; `of ln n` divides a "
+        "sentence's gain by the logarithm of its number of keys (tokens for the update, slots for the output "
+        f"attention). {recipe_sentence(recipe)} `Trained on without memory` had the same updates. s-BLEU (beam {beam}) "
+        f"is on {documents} documents, with the 95% interval of a bootstrap over documents. Signature: "
+        f"{best.bleu.signature}.",
+    ])  # fmt: skip
+
+
+def largest_gain(results: list[SizeResult], attention: Literal["update", "output"]) -> str:
+    """One sentence about one attention: where its gain is largest."""
+    gains = {result.slots: result.mean.update if attention == "update" else result.mean.output for result in results}
+    slots = max(gains, key=lambda size: gains[size].nats)
+    told = f"{slots} slots ({gains[slots].nats:+.3f} nats, {gains[slots].share:+.1%} of ln n)"
+    if gains[slots].nats < 0:
+        return f"The {attention} attention is less selective than it began at every size, least so with {told}."
+    return f"The gain of the {attention} attention is largest with {told}."
+
+
+def draw(results: list[SizeResult], baselines: Sequence[SystemResult]) -> "Figure":
+    """Gain in nats, gain as a share of what is possible, and s-BLEU, by number of slots."""
+    figure, (nats, share, bleu) = new_figure(1, 3, width=PAGE)
+    slots = [result.slots for result in results]
+    for attention, colour, marker in (("update", COLOURS[0], "o"), ("output", COLOURS[1], "s")):
+        gains: list[Gain] = [getattr(result.mean, attention) for result in results]
+        style = {"color": colour, "marker": marker, "label": f"{attention} attention"}
+        nats.plot(slots, [gain.nats for gain in gains], **style)
+        share.plot(slots, [100 * gain.share for gain in gains], **style)
+    scores = [result.bleu for result in results]
+    bleu.errorbar(slots, [score.value for score in scores], error_bars(scores), color=COLOURS[2], marker="D", capsize=2)
+    for each, line in zip(baselines, (":", "--"), strict=True):
+        value = score_named(each, "s-BLEU").value
+        bleu.axhline(value, color=COLOURS[-1], linestyle=line, linewidth=1, label=each.name)
+    for axes, label in ((nats, "information gain (nats)"), (share, "information gain (% of ln n)"), (bleu, "s-BLEU")):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(slots, [str(size) for size in slots])
+        axes.minorticks_off()
+        axes.set(xlabel="memory slots", ylabel=label)
+    lines = [*nats.get_legend_handles_labels()[0], *bleu.get_legend_handles_labels()[0]]
+    figure.legend(handles=lines, loc="outside upper center", ncols=len(lines), fontsize=8, frameon=False)
+    return figure

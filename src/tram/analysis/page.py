@@ -1,0 +1,217 @@
+"""One HTML page from the reports in a folder, whenever they were made: nothing from the network, light and dark.
+
+write_page(Path("analysis"))               # reads NAME.md, NAME.svg and NAME.json there, writes index.html
+"""
+
+import html
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tram.errors import InputError
+from tram.files import write_text
+
+ORDER = ("position", "attribution", "attention", "memory-size", "placement", "window", "complexity")
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "http://www.w3.org/1999/xlink"
+
+STYLE = """
+:root { color-scheme: light dark; --text: #1c1c1c; --back: #fff; --line: #ccc; --soft: #f3f3f3; --link: #0059a3; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6e6e6; --back: #16181b; --line: #444; --soft: #23262a; --link: #8cc4ff; }
+}
+body { margin: 0 auto; max-width: 50rem; padding: 1rem; color: var(--text); background: var(--back);
+  font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
+a { color: var(--link); }
+section { border-top: 1px solid var(--line); margin-top: 2.5rem; }
+figure { margin: 1rem 0; padding: .5rem; background: #fff; border-radius: .4rem; overflow-x: auto; }
+figure svg { display: block; width: 100%; height: auto; margin: auto; }
+.table { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
+.right { text-align: right; }
+code, pre { font-family: ui-monospace, monospace; font-size: .88em; background: var(--soft); border-radius: .2rem; }
+pre { padding: .7rem; overflow: auto; max-height: 30rem; }
+summary { cursor: pointer; }
+""".strip()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One report as files: its name, its Markdown, and, where they are there, its picture and its numbers."""
+
+    name: str
+    text: str
+    svg: Path | None
+    numbers: str | None
+
+    @property
+    def title(self) -> str:
+        """The first heading of the text, or the name."""
+        found = re.search(r"^# (.+)$", self.text, re.M)
+        return found[1].strip() if found else self.name
+
+
+def write_page(folder: Path) -> Path:
+    """Write index.html from all reports found in a folder."""
+    parts = find_parts(folder)
+    if not parts:
+        raise InputError(f"{folder}: holds no report (NAME.md beside NAME.json); run an analysis with this --output")
+    path = folder / "index.html"
+    write_text(path, page(parts))
+    return path
+
+
+def find_parts(folder: Path) -> list[Part]:
+    """The reports in a folder, in the paper's order, those of other names behind them."""
+    names = [path.stem for path in folder.glob("*.md") if path.with_suffix(".json").exists()]
+    known = {name: number for number, name in enumerate(ORDER)}
+    return [_part(folder, name) for name in sorted(names, key=lambda name: (known.get(name, len(ORDER)), name))]
+
+
+def _part(folder: Path, name: str) -> Part:
+    paths = {suffix: folder / f"{name}.{suffix}" for suffix in ("md", "json", "svg")}
+    try:
+        numbers = json.loads(paths["json"].read_text(encoding="utf-8"))
+        text = paths["md"].read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{folder / name}: its .md or .json cannot be read ({error}); run this analysis again"
+        ) from None
+    indented = json.dumps(numbers, indent=1, ensure_ascii=False)
+    return Part(name, text, paths["svg"] if paths["svg"].exists() else None, indented)
+
+
+def page(parts: list[Part]) -> str:
+    """The whole page."""
+    entries = "".join(f'<li><a href="#{_id(part.name)}">{html.escape(part.title)}</a></li>' for part in parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>tram: analysis</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<h1>Analysis</h1>\n"
+        f"<nav><ul>{entries}</ul></nav>\n" + "\n".join(map(_section, parts)) + "\n</body>\n</html>\n"
+    )
+
+
+def _section(part: Part) -> str:
+    body = re.sub(r"^# .+$|^!\[.*\]\(.*\)$", "", part.text, flags=re.M)  # the page has its own title and picture
+    figure = "" if part.svg is None else f"<figure>{inline_svg(part.svg, part.name, part.title)}</figure>\n"
+    numbers = f"<details><summary>Numbers</summary><pre>{html.escape(part.numbers or '')}</pre></details>"
+    title = f"<h2>{html.escape(part.title)}</h2>"
+    return f'<section id="{_id(part.name)}">\n{title}\n{figure}{to_html(body, shift=1)}\n{numbers}\n</section>'
+
+
+def _id(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]", "-", name)
+
+
+def inline_svg(path: Path, name: str, title: str) -> str:
+    """A picture as an element of the page: its ids made its own, nothing in it that could run or load."""
+    try:
+        root = ElementTree.fromstring(path.read_bytes())
+    except (OSError, ElementTree.ParseError) as error:
+        raise InputError(f"{path}: is not an SVG picture ({error}); run this analysis again") from None
+    for parent in root.iter():
+        for child in list(parent):
+            if child.tag in {f"{{{SVG}}}script", f"{{{SVG}}}metadata", f"{{{SVG}}}foreignObject"}:
+                parent.remove(child)
+    for element in root.iter():
+        for key, value in list(element.attrib.items()):
+            local = key.rpartition("}")[2]
+            if local.startswith("on") or (local == "href" and not value.startswith(("#", "data:image/"))):
+                del element.attrib[key]
+            elif local == "id":
+                element.set(key, f"{_id(name)}-{value}")
+            else:
+                own = re.sub(r"url\(#", f"url(#{_id(name)}-", value)
+                element.set(key, f"#{_id(name)}-{own[1:]}" if local == "href" and own.startswith("#") else own)
+    if points := re.fullmatch(r"([\d.]+)pt", root.get("width", "")):
+        root.set("style", f"max-width: {1.5 * float(points[1]):.0f}pt")  # a column's figure is not blown up to a page's
+    root.set("role", "img")
+    root.set("aria-label", title)
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+# Markdown, as far as the reports write it: headings, paragraphs, lists, tables, code, emphasis.
+
+
+def to_html(text: str, shift: int = 0) -> str:
+    """Markdown → HTML; all text is escaped. shift: how many levels deeper the headings go."""
+    blocks = [_block(block, shift) for block in _blocks(text)]
+    return "\n".join(blocks)
+
+
+def _blocks(text: str) -> list[list[str]]:
+    """Runs of lines between blank ones; a fenced block is one run, and a heading stands alone."""
+    blocks: list[list[str]] = [[]]
+    fenced = False
+    for line in text.splitlines():
+        fence = line.startswith("```")
+        if fence and not fenced:
+            blocks.append([line])
+        elif fenced or line.strip():
+            if not fenced and line.startswith("#"):
+                blocks.append([])
+            blocks[-1].append(line)
+        if (fence and fenced) or (not fenced and not fence and (not line.strip() or line.startswith("#"))):
+            blocks.append([])
+        fenced ^= fence
+    return [block for block in blocks if block]
+
+
+def _block(lines: list[str], shift: int) -> str:
+    first = lines[0]
+    if first.startswith("```"):
+        body = [line for line in lines[1:] if not line.startswith("```")]
+        return f"<pre><code>{html.escape(chr(10).join(body))}</code></pre>"
+    if heading := re.fullmatch(r"(#{1,6}) (.*)", first):
+        level = min(len(heading[1]) + shift, 6)
+        return f"<h{level}>{inline(heading[2])}</h{level}>"
+    if len(lines) > 1 and first.startswith("|") and re.fullmatch(r"\|[\s|:-]+\|?", lines[1]):
+        return _table(lines)
+    if re.match(r"[-*] |\d+\. ", first):
+        return _list(lines)
+    return f"<p>{inline(' '.join(line.strip() for line in lines))}</p>"
+
+
+def _list(lines: list[str]) -> str:
+    items: list[str] = []
+    for line in lines:
+        if item := re.match(r"(?:[-*]|\d+\.) (.*)", line):
+            items.append(item[1])
+        else:
+            items[-1] += " " + line.strip()
+    kind = "ol" if lines[0][0].isdigit() else "ul"
+    return f"<{kind}>" + "".join(f"<li>{inline(item)}</li>" for item in items) + f"</{kind}>"
+
+
+def _table(lines: list[str]) -> str:
+    header, rule, *rows = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines)
+    right = [cell.endswith(":") for cell in rule]
+
+    def row(cells: list[str], tag: str) -> str:
+        found = []
+        for number, cell in enumerate(cells):
+            style = ' class="right"' if number < len(right) and right[number] else ""
+            found.append(f"<{tag}{style}>{inline(cell.replace(chr(92) + '|', '|'))}</{tag}>")
+        return f"<tr>{''.join(found)}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f'<div class="table"><table><thead>{row(header, "th")}</thead><tbody>{body}</tbody></table></div>'
+
+
+def inline(text: str) -> str:
+    """Escape a run of text and set its code and its emphasis."""
+    parts = re.split(r"`([^`]+)`", text)  # every second part is code
+    return "".join(
+        f"<code>{html.escape(part)}</code>" if number % 2 else _emphasis(part) for number, part in enumerate(parts)
+    )
+
+
+def _emphasis(text: str) -> str:
+    text = re.sub(r"\*\*(\S(?:.*?\S)?)\*\*", r"<strong>\1</strong>", html.escape(text))
+    return re.sub(r"(?<![*\w])\*(\S(?:[^*]*?\S)?)\*(?![*\w])", r"<em>\1</em>", text)
