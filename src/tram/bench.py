@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def memory(sizes: tuple[int, ...] = (10, 100, 1000), longest_sequence: int = 100
             if kind == "memory" or sentences <= longest_sequence:
                 with multiprocessing.get_context("spawn").Pool(1) as pool:
                     seconds, peak = pool.apply(_decode_document, (sentences, kind == "memory"))
-                row |= {f"{kind}: ms/sentence": 1000 * seconds / sentences, f"{kind}: peak MB": peak}
+                row |= {f"{kind}: ms/sentence": 1000 * seconds, f"{kind}: peak MB": peak}
             else:
                 row |= {f"{kind}: ms/sentence": None, f"{kind}: peak MB": None}
         rows.append(row)
@@ -125,7 +126,7 @@ def memory(sizes: tuple[int, ...] = (10, 100, 1000), longest_sequence: int = 100
 
 
 def _decode_document(sentences: int, with_memory: bool, length: int = 25) -> tuple[float, float]:
-    """Seconds, and peak megabytes of this process."""
+    """Seconds a sentence, and peak megabytes of this process."""
     torch.set_num_threads(1)
     torch.manual_seed(1)
     config, vocabulary = SIZES["256-wide 3+3"]
@@ -136,15 +137,24 @@ def _decode_document(sentences: int, with_memory: bool, length: int = 25) -> tup
     ids = torch.randint(EOS + 1, vocabulary, (sentences, length)).tolist()
     document = ids if with_memory else [[token for sentence in ids for token in sentence]]
 
-    def decode(part: list[list[int]]) -> float:
-        start = time.process_time()  # on one thread time on the clock, without the share of other programs
-        for _ in Lockstep(model, beam=1, documents=1).run([Cursor(0, part, model.complete(None, 1))]):
-            pass
-        return time.process_time() - start
+    def decode(part: list[list[int]]) -> list[float]:
+        """Seconds of every ten sentences, or of the one sequence."""
+        cursor = Cursor(0, part, model.complete(None, 1))
+        marks = [time.process_time()]  # on one thread time on the clock, without the share of other programs
+        for number, _ in enumerate(Lockstep(model, beam=1, documents=1).run([cursor]), 1):
+            if number % 10 == 0 or len(part) == 1:
+                marks.append(time.process_time())
+        return [end - start for start, end in pairwise(marks)]
 
     decode([document[0][:length]])  # the first steps of a process are slow
-    times = [decode(document) for _ in range(max(100 // sentences, 1))]
-    return statistics.median(times), peak_megabytes()
+    times = [taken for _ in range(max(100 // sentences, 1)) for taken in decode(document)]
+    return middle_mean(times) / (10 if with_memory else sentences), peak_megabytes()
+
+
+def middle_mean(values: list[float]) -> float:
+    """The mean without the smallest and the largest quarter: other programs on the machine do not move it."""
+    cut = len(values) // 4
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 def peak_megabytes() -> float:
