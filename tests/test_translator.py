@@ -125,6 +125,29 @@ def test_saved_and_moved_a_model_translates_the_same(
     assert again.translate(SENTENCES) == [alone[sentence] for sentence in SENTENCES]
 
 
+def test_saved_in_half_precision_a_model_is_half_as_large_and_close(run: Path, tmp_path: Path) -> None:
+    whole = Translator.load(run)
+    Translator.load(run, dtype=torch.float16).save(tmp_path / "half")
+    half = Translator.load(tmp_path / "half")
+    sizes = [(folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", run / "train" / "model")]
+    assert sizes[0] < 0.6 * sizes[1]
+    for name, value in half.model.state_dict().items():
+        assert value.dtype == torch.float32
+        torch.testing.assert_close(value, whole.model.state_dict()[name], atol=1e-3, rtol=1e-3)
+
+
+def test_without_a_path_the_model_that_ships_is_taken(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tram: Command
+) -> None:
+    monkeypatch.setattr("tram.translator.SHIPPED", tmp_path / "model")
+    with pytest.raises(InputError, match="no model of its own; give a model folder"):
+        Translator.load()
+    shutil.copytree(run / "train" / "model", tmp_path / "model")
+    expected = Translator.load(run).translate(["Tea!"])
+    assert Translator.load().translate(["Tea!"]) == expected
+    assert tram("translate", stdin=b"Tea!\n").out == f"{expected[0]}\n"
+
+
 def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_path: Path, tram: Command) -> None:
     folder = shutil.copytree(run / "train" / "model", tmp_path / "model")
     with_text = Translator.load(folder, beam=2)

@@ -34,7 +34,12 @@ Format = Annotated[
         help="Document format: blank, d, starts, tsv, bars, iwslt, sgml, wmtxml, jsonl. Found by looking.",
     ),
 ]
-ModelOption = Annotated[Path, typer.Option("--model", help="Model folder, or the output folder of `tram train`.")]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model", help="Model folder, or the output folder of `tram train`; else the one that ships with tram."
+    ),
+]
 
 
 class Pipeline(StrEnum):
@@ -146,7 +151,7 @@ def train(
 @app.command()
 def translate(
     source: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Plain text; - or nothing: standard input.")] = "-",
-    model: ModelOption = Path("model"),
+    model: ModelOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write; standard output if not given.")
     ] = None,
@@ -232,7 +237,7 @@ def evaluate(
     reference: Annotated[
         Path | None, typer.Argument(help="Their right translations; not needed if SOURCE holds both.")
     ] = None,
-    model: ModelOption = Path("model"),
+    model: ModelOption = None,
     history: Annotated[
         History, typer.Option(help="What the memory takes in of the target: what is generated, the reference, nothing.")
     ] = History.generated,
@@ -263,7 +268,7 @@ def evaluate(
         found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
         write_documents(hypothesis, found)
     results = score_systems(
-        [(str(model), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
+        [(str(model or "tram"), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
     )
     perplexity = perplexities(translator, sources, gold, hypotheses)
     told = ", ".join(f"{value:.3f} with history {name}" for name, value in perplexity.items())
@@ -314,7 +319,7 @@ def score(
 @app.command()
 def contrast(
     suite: Annotated[Path, typer.Argument(help="JSON lines: contexts, source, reference and wrong variants.")],
-    model: ModelOption = Path("model"),
+    model: ModelOption = None,
     history: Annotated[
         History, typer.Option(help="The target side of the context: as given (gold), translated anew, or none at all.")
     ] = History.gold,
@@ -334,7 +339,7 @@ def contrast(
     translator = Translator.load(model)
     with Progress("scoring", len(items), "items") as progress:
         results = score_suite(translator, items, history.value, advance=progress.advance)
-    about = {"suite": str(suite), "model": str(model), "history": history.value, "context": context.value}
+    about = {"suite": str(suite), "model": str(model or "tram"), "history": history.value, "context": context.value}
     report(contrast_table(summarise(results)), contrast_json(results, about), json_path)
 
 

@@ -1,6 +1,6 @@
 """The public face of tram: text in, translations out.
 
-    translator = Translator.load("run")                        # a model folder or the output of `tram train`
+    translator = Translator.load()                             # the small model of tram; or the output of `tram train`
     translator.translate(["First sentence.", "Second."])       # a document: list in, list of the same length out
     translator.translate_documents([["…"], ["…", "…"]])        # many documents in lockstep
     state = translator.start()                                 # goes on later: fixed size, save(), load(), fork()
@@ -31,6 +31,7 @@ from tram.subwords import TextPipeline
 from tram.transformer import Transformer
 
 BATCH = 32  # sentences, or documents, searched at once
+SHIPPED = Path(__file__).with_name("model")  # the small model that comes with tram
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,16 @@ class Translator:
     @classmethod
     def load(
         cls,
-        path: Path | str,
+        path: Path | str | None = None,
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
         beam: int = 5,
         length_penalty: float = 1.0,
     ) -> Self:
-        """Read a model folder. Without text.json it works on ids only."""
-        folder = find_model(path)
+        """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only."""
+        if path is None and not SHIPPED.exists():
+            raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
+        folder = find_model(SHIPPED if path is None else path)
         model = load_model(folder, dtype).to(device)
         text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
         if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
