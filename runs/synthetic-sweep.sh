@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the memory needs to remember: gradient depth 1 or full, 1 to 64 slots, one side or both. Writes docs/SYNTHETIC.md.
+# What the memory needs to remember: gradient depth 1 or full, 1 to 64 slots, the source side only or both. Writes docs/SYNTHETIC.md.
 #
 #   bash runs/synthetic-sweep.sh [FOLDER] [UPDATES]    FOLDER: that of runs/synthetic.sh, which runs first if need be
 #
@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs/synthetic}
-updates=${2:-400}
+updates=${2:-300}
 
 bash runs/synthetic.sh "$out"
 
@@ -23,7 +23,5 @@ for slots in 16 4 1 64; do
         variant "depth-$depth-slots-$slots" finetune.memory.depth="$depth" finetune.memory.slots="$slots"
     done
 done
-for side in source target; do
-    variant "$side" finetune.memory.side="$side"
-done
+variant source finetune.memory.side=source
 python runs/synthetic_table.py "$out" --output docs/SYNTHETIC.md

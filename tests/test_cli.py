@@ -15,8 +15,8 @@ import yaml
 
 from conftest import Corpus, Done, contents, made_up, refused, write_pair
 from tram.checkpoint import WEIGHTS
-from tram.cli import gathered, translated_lines
 from tram.config import Config, write_yaml
+from tram.console import gathered, translated_lines
 from tram.prepare import Settings, prepare
 from tram.translator import Translator
 

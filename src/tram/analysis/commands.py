@@ -170,7 +170,7 @@ def one_of(option: str, model: Path | None, other: str, file: Path | None) -> st
 
 def translated_by(folder: Path | None, sources: list[list[str]], beam: int) -> list[list[str]]:
     """What a model makes of documents."""
-    from tram.cli import translated
+    from tram.console import translated
     from tram.translator import Translator
 
     assert folder is not None
@@ -179,7 +179,7 @@ def translated_by(folder: Path | None, sources: list[list[str]], beam: int) -> l
 
 def read_translations(path: Path, gold: list[list[str]]) -> list[list[str]]:
     """Translations from a file, with the documents of the reference."""
-    from tram.cli import cut_like
+    from tram.console import cut_like
     from tram.corpus import read_documents
     from tram.metrics import check_aligned
 
