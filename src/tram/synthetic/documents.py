@@ -113,7 +113,7 @@ class Script:
         free = [position for position in positions if position < self._length and position not in self._turns]
         thread = self._draw(start) if free else None
         if thread:
-            weights = [(position - start) ** -0.5 for position in free]
+            weights = [1 / (position - start) for position in free]
             count = self._rng.randint(1, min(_QUESTIONS, thread.variety(self._split)))
             questions = sorted(set(self._rng.choices(free, weights, k=count)))
             self.place(thread, self._rng.randrange(thread.phenomenon.answers), start, questions)
