@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs/synthetic}
-updates=${2:-300}
+updates=${2:-250}
 
 bash runs/synthetic.sh "$out"
 

@@ -259,6 +259,22 @@ def test_a_changed_config_is_refused_by_its_key(
     assert snapshot(run) == before
 
 
+def test_a_finished_run_is_prolonged_as_if_it_had_never_ended(configure: Configure, tmp_path: Path) -> None:
+    train(configure(tmp_path / "parts", updates=5))
+    train(configure(tmp_path / "parts", updates=10))
+    train(configure(tmp_path / "whole", updates=10))
+    assert same(final_weights(tmp_path / "parts"), final_weights(tmp_path / "whole"))
+
+
+def test_a_first_stage_is_not_prolonged_under_a_finished_second_one(configure: Configure, tmp_path: Path) -> None:
+    finetune = DOCUMENTS | {"updates": 2, "start": "train"}
+    train(configure(tmp_path, updates=3, finetune=finetune))
+    before = contents(tmp_path / "train")
+    with pytest.raises(InputError, match="finetune: was finetuned from the first stage as it was before"):
+        train(configure(tmp_path, updates=5, finetune=finetune))
+    assert contents(tmp_path / "train") == before
+
+
 def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
     config = configure(tmp_path, updates=3, keep=1)
     trainer_of(config).run()

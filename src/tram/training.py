@@ -57,15 +57,28 @@ def train(config: Config) -> Path:
     folder = config.output
     if config.train is not None:
         folder = config.output / "train"
-        if not (folder / "model" / WEIGHTS).exists():
+        if not finished(folder, config.train):
+            if (second := config.output / "finetune").exists():
+                raise InputError(
+                    f"{second}: was finetuned from the first stage as it was before its updates were raised; "
+                    "remove it or choose another output folder"
+                )
             Trainer(config, config.train, data, folder).run()
     if config.finetune is not None:
         start = config.finetune.start
         first = None if str(start) == "nothing" else folder / "model" if str(start) == "train" else find_model(start)
         folder = config.output / "finetune"
-        if not (folder / "model" / WEIGHTS).exists():
+        if not finished(folder, config.finetune):
             Trainer(config, config.finetune, data, folder, first).run()
     return folder / "model"
+
+
+def finished(folder: Path, stage: TrainConfig) -> bool:
+    """Whether a stage has its model, and the config asks for no updates beyond it."""
+    if not (folder / "model" / WEIGHTS).exists():
+        return False
+    checkpoints = Checkpoints(folder / "checkpoints").all()
+    return not checkpoints or checkpoints[-1].update >= stage.updates or bool(checkpoints[-1].progress()["ended"])
 
 
 def remember_config(config: Config) -> None:

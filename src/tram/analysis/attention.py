@@ -264,9 +264,8 @@ def _draw(reading: Reading, shown: Shown) -> "Figure":
     axes["update"].set_ylabel("slot")
     if shown.path is not None:
         _mark(axes["update"], shown.path.a.places, shown.path.slot)
-        whole = list(
-            range(len(shown.output_tokens))
-        )  # a source memory is read by all tokens before a word is predicted
+        # All tokens of a source sentence read its memory before a word is predicted
+        whole = list(range(len(shown.output_tokens)))
         _mark(axes["output"], shown.path.b.places if is_target(shown.unit) else whole, shown.path.slot)
     return figure
 
