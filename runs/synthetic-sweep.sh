@@ -7,14 +7,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-runs/synthetic}
-updates=${2:-250}
+updates=${2:-800}
 
 bash runs/synthetic.sh "$out"
 
 variant() { # NAME SETTING ...
     local name=$1
     tram train configs/synthetic.yaml train=null finetune.start="$out/memory/train/model" data="$out/prepared" \
-        output="$out/sweep/$name" finetune.updates="$updates" "${@:2}"
+        output="$out/sweep/$name" finetune.updates="$updates" finetune.cooldown=$((updates / 4)) "${@:2}"
     [ -e "$out/sweep/$name.json" ] || tram contrast "$out/raw/suite.jsonl" --model "$out/sweep/$name" --json "$out/sweep/$name.json"
 }
 
