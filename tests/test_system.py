@@ -54,7 +54,6 @@ def accuracies(folder: Path, seed: int) -> tuple[Accuracy, Accuracy]:
         summarise(score_suite(Translator.load(folder / "run" / stage / "model"), items)).overall
         for stage in ("train", "finetune")
     )
-    print(f"seed {seed}: {100 * sentence.value:.0f}% without, {100 * memory.value:.0f}% with the memory")
     return sentence, memory
 
 
@@ -62,8 +61,11 @@ STAGE = {"optimizer": "muon", "lr": 8e-3, "warmup": 20, "schedule": "constant", 
          "label_smoothing": 0.0, "evaluate_every": 1000, "checkpoint_every": 1000}  # fmt: skip
 
 
-def test_the_memory_finds_the_antecedent_sentences_back(tmp_path: Path) -> None:
-    sentence, memory = accuracies(tmp_path, commit_seed())
+def test_the_memory_finds_the_antecedent_sentences_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = commit_seed()
+    sentence, memory = accuracies(tmp_path, seed)
+    with capsys.disabled():
+        print(f"\nseed {seed}: {100 * sentence.value:.0f}% without, {100 * memory.value:.0f}% with the memory")
     low, high = sentence.interval
     assert low <= 1 / 3 <= high
     assert memory.value >= WANTED
