@@ -13,6 +13,7 @@ from typing import Any
 
 from tram.analysis.position import breakdown
 from tram.analysis.report import markdown_table
+from tram.analysis.window import read_metrics
 from tram.corpus import read_documents
 from tram.files import write_text
 from tram.metrics import Documents, score_systems
@@ -93,7 +94,7 @@ def training_table(folder: Path, runs: list[str]) -> str:
     rows = []
     for run in runs:
         stage = folder / run / ("train" if run == "base" else "finetune")
-        lines = [json.loads(line) for line in (stage / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = read_metrics(stage / "metrics.jsonl")
         last = [line for line in lines if "seconds" in line][-1]
         held = [line["held_loss"] for line in lines if "held_loss" in line]
         rows.append([named(run), f"{last['update']:,}", f"{last['tokens'] / 1e6:.2f}", f"{last['seconds'] / 3600:.2f}",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.analysis.report import markdown_table
+from tram.analysis.window import read_metrics
 from tram.contrast import Accuracy
 from tram.files import write_text
 
@@ -64,7 +65,7 @@ def sweep_table(results: dict[str, Cells], phenomena: list[str]) -> str:
 
 def training(run: Path) -> str:
     """How long a stage took: the last line of its metrics that says so."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = read_metrics(run / "metrics.jsonl")
     last = [line for line in lines if "seconds" in line][-1]
     minutes = last["seconds"] / 60
     return f"{last['update']:,} updates, {last['tokens'] / 1e6:.2f} million target tokens, {minutes:.1f} minutes"

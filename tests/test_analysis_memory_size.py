@@ -197,11 +197,13 @@ def test_the_fresh_model_is_the_sentence_model_with_the_memory_that_training_beg
     assert {value.shape[0] for name, value in fresh.items() if name.endswith("context.table")} == {5}
 
 
-def test_short_runs_warm_up_in_a_fifth_of_their_updates_and_all_run_to_the_end(run: Path, prepared: Path) -> None:
-    stage = Recipe(prepared, run, Path("runs"), updates=100).config(CONTROL).finetune
+def test_short_runs_warm_up_in_a_fifth_of_their_updates_and_all_run_to_the_end(
+    run: Path, prepared: Path, tmp_path: Path
+) -> None:
+    stage = Recipe(prepared, run, tmp_path, updates=100).config(CONTROL).finetune
     assert stage is not None
     assert (stage.updates, stage.warmup, stage.patience, stage.memory) == (100, 20, 0, None)
-    slow = Recipe(prepared, run, Path("runs"), updates=100, settings=FinetuneConfig(warmup=3)).config(CONTROL).finetune
+    slow = Recipe(prepared, run, tmp_path, updates=100, settings=FinetuneConfig(warmup=3)).config(CONTROL).finetune
     assert slow is not None
     assert slow.warmup == 3
 

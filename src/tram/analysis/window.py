@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
 from tram.analysis.trainings import Recipe, Variant, Window, train_all
 from tram.config import Config, checked, read_yaml
 from tram.errors import InputError
+from tram.significance import Values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Values = npt.NDArray[np.float64]
 TITLE = "Training loss by optimisation window"
 WINDOWS = ("1", "5", "10", "20", "document")
 SMOOTH = 25  # logged losses in a running mean
@@ -66,14 +65,17 @@ def read_curve(run: Path) -> Curve:
     if not path.exists():
         raise InputError(f"{path}: there is no such file; give the output folder of a `tram train` with finetuning")
     keys = ("update", "tokens", "nll")
-    rows = [row for row in _lines(path) if row.keys() >= set(keys)]  # the others are looks at the held-out documents
+    rows = [
+        row for row in read_metrics(path) if row.keys() >= set(keys)
+    ]  # the others are looks at the held-out documents
     if len(rows) < 2:
         raise InputError(f"{path}: has too few losses for a curve ({len(rows)}); train with a smaller log_every")
     columns = [np.array([row[key] for row in rows], dtype=np.float64) for key in keys]
     return Curve(window_name(config.finetune.window), run, *columns)
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
