@@ -139,7 +139,7 @@ def test_one_entry_for_a_pair_of_words() -> None:
 
 def test_the_maps_shown_are_those_of_the_best_path(reading: Reading) -> None:
     paths = search_effects(reading, UNITS, reach=1, most=1)
-    shown = choose(reading, UNITS, paths, None)
+    shown = choose({1: reading}, UNITS, paths, None)
     assert (shown.unit, shown.i, shown.j) == (paths[0].unit, paths[0].i, paths[0].j)
     assert shown.update.shape == (2, 4, len(shown.update_tokens))
     assert shown.output.shape == (2, 4, len(shown.output_tokens))
@@ -152,7 +152,7 @@ def test_one_side_alone(prepared: Path, tmp_path: Path, side: str, norm: str) ->
     translator = make_translator(prepared, side, norm)
     if norm == "pre":
         shake(translator.model, seed=3)  # `read: add` begins at zero
-    report = attention("m", translator, made_up([3], seed=9)[0])
+    report = attention("m", translator, {1: made_up([3], seed=9)[0]})
     assert all(
         path["unit"].startswith("encoder" if side == "source" else "decoder") for path in report.numbers["paths"]
     )
@@ -164,11 +164,11 @@ def test_a_chosen_pair_and_tokens_with_dollars(prepared: Path, tmp_path: Path) -
     translator = make_translator(prepared)
     document = made_up([4], seed=9)[0]
     document.target[0] = "Der $Müller$ _^ wartet."
-    report = attention("m", translator, document, sentences=(1, 4))
+    report = attention("m", translator, {1: document}, sentences=(1, 4))
     assert {(p["from_sentence"], p["to_sentence"]) for p in report.numbers["paths"]} == {(1, 4)}
     report.write(tmp_path)
     assert "<svg" in (tmp_path / "attention.svg").read_text()
-    far = attention("m", translator, document, sentences=(1, 4), rank="weight")
+    far = attention("m", translator, {1: document}, sentences=(1, 4), rank="weight")
     assert far.numbers["paths"] == []
     assert "No path was found" in far.text
 
@@ -177,13 +177,28 @@ def test_what_is_not_there_is_refused(prepared: Path) -> None:
     translator = make_translator(prepared)
     document = made_up([3], seed=9)[0]
     with pytest.raises(InputError, match=r"decoder\.9\.self.*it has encoder\.1\.self"):
-        attention("m", translator, document, unit="decoder.9.self")
+        attention("m", translator, {1: document}, unit="decoder.9.self")
     with pytest.raises(InputError, match="no sentence 7; give two from 1 to 3"):
-        attention("m", translator, document, sentences=(1, 7))
+        attention("m", translator, {1: document}, sentences=(1, 7))
     with pytest.raises(InputError, match="after the first"):
-        attention("m", translator, document, sentences=(3, 2))
+        attention("m", translator, {1: document}, sentences=(3, 2))
     with pytest.raises(InputError, match="one sentence only"):
-        attention("m", translator, made_up([1], seed=9)[0])
+        attention("m", translator, {1: made_up([1], seed=9)[0]})
+    with pytest.raises(InputError, match="say of which document"):
+        attention("m", translator, {1: document, 2: document}, sentences=(1, 2))
+
+
+def test_the_strongest_paths_of_several_documents(prepared: Path) -> None:
+    translator = make_translator(prepared)
+    shake(translator.model, seed=3)
+    documents = dict(enumerate(made_up([3, 1, 4], seed=9), start=5))
+    report = attention("m", translator, documents)
+    alone = [attention("m", translator, {number: documents[number]}) for number in (5, 7)]
+    assert report.numbers["documents"] == {5: 3, 7: 4}  # one sentence has no past
+    best = max((each.numbers["paths"][0] for each in alone), key=lambda path: path["value"])
+    assert report.numbers["paths"][0] == best
+    assert report.numbers["shown"]["document"] == best["document"]
+    assert {path["document"] for path in report.numbers["paths"]} == {5, 7}
 
 
 def test_the_command(prepared: Path, run: Path, tmp_path: Path, tram: Callable[..., Done]) -> None:
@@ -193,6 +208,6 @@ def test_the_command(prepared: Path, run: Path, tmp_path: Path, tram: Callable[.
     done = tram(*arguments, "--model", tmp_path / "model", "--document", 2, "--rank", "weight")
     assert done.code == 0, done.err
     numbers = json.loads((tmp_path / "out" / "attention.json").read_text())
-    assert (numbers["document"], numbers["sentences"], numbers["rank"]) == (2, 2, "weight")
+    assert (numbers["documents"], numbers["rank"]) == ({"2": 2}, "weight")
     refused(tram(*arguments, "--model", tmp_path / "model", "--document", 3), "from 1 to 2")
     refused(tram(*arguments, "--model", run), "has no memory")

@@ -1,17 +1,18 @@
 """What a memory takes from one sentence and gives to another: the paper's maps of update and output attention.
 
-    report = attention("run", translator, document)        # finds the pair of sentences itself
-    report.write(Path("analysis"))             # attention.json, .svg, .png and .md
+    report = attention("run", translator, {1: document})   # documents by number; finds the pair of sentences itself
+    report.write(Path("analysis"))                         # attention.json, .svg, .png and .md
 
 The pair shown is the one with the strongest path from a word through a slot to a later word (see `paths`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tram.analysis.encoded import memories
 from tram.analysis.paths import (
     SEARCHED,
     Path,
@@ -25,7 +26,7 @@ from tram.analysis.paths import (
     word_effects,
 )
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_mosaic
-from tram.analysis.report import Report
+from tram.analysis.report import Report, markdown_table
 from tram.corpus import ParallelDocument
 from tram.errors import InputError
 from tram.significance import Values
@@ -64,6 +65,7 @@ DEFINITIONS: dict[Rank, str] = {
 class Shown:
     """The maps of one unit for two sentences, tokens along the columns, slots along the rows."""
 
+    document: int
     unit: str
     i: int
     j: int
@@ -77,35 +79,38 @@ class Shown:
 def attention(
     name: str,
     translator: Translator,
-    document: ParallelDocument,
-    number: int = 1,
+    documents: Mapping[int, ParallelDocument],
     *,
     sentences: tuple[int, int] | None = None,
     unit: str | None = None,
     rank: Rank = "effect",
     reach: int = 3,
 ) -> Report:
-    """Maps and strongest paths of one document, whose `number` is only told; sentences: the pair shown, from 1."""
+    """Maps and strongest paths of some documents, by their numbers; sentences: the pair to look at, from 1."""
     need_matplotlib()
-    reading = read_document(translator, document)
-    units = _units(reading, unit)
-    if len(reading.document) < 2:
-        raise InputError(f"document {number} has one sentence only; give one with an earlier and a later sentence")
-    pair = None if sentences is None else _pair(reading, sentences)
-    paths = find_paths(reading, units, rank, reach, pair)
-    shown = choose(reading, units, paths, pair)
+    units = _units(translator, unit)
+    if sentences is not None and len(documents) > 1:
+        raise InputError("--sentences: say of which document, with --document")
+    readings = {number: read_document(translator, each, number) for number, each in documents.items()}
+    readings = {number: reading for number, reading in readings.items() if len(reading.document) > 1}
+    if not readings:
+        told = f"document {next(iter(documents))} has" if len(documents) == 1 else "all documents searched have"
+        raise InputError(f"{told} one sentence only; give one with an earlier and a later sentence")
+    pair = None if sentences is None else _pair(next(iter(readings.values())), sentences)
+    found = [path for reading in readings.values() for path in find_paths(reading, units, rank, reach, pair)]
+    paths = best_of_pairs(found)[:LISTED]
+    shown = choose(readings, units, paths, pair)
     numbers = {
         "model": name,
-        "document": number,
-        "sentences": len(reading.document),
+        "documents": {number: len(reading.document) for number, reading in readings.items()},
         "rank": rank,
         "units": units,
-        "paths": [_path_json(reading, path) for path in paths],
-        "shown": _shown_json(reading, shown),
+        "paths": [_path_json(readings[path.document], path) for path in paths],
+        "shown": _shown_json(readings[shown.document], shown),
     }
     title = "What the memory carries from sentence to sentence"
-    text = _text(name, number, rank, reach, reading, units, paths, shown)
-    return Report("attention", title, numbers, text, lambda: _draw(reading, shown))
+    text = _text(name, rank, reach, readings, units, paths, shown)
+    return Report("attention", title, numbers, text, lambda: _draw(readings[shown.document], shown))
 
 
 def find_paths(
@@ -121,10 +126,11 @@ def find_paths(
     return [with_slot(reading, path) for path in found[:LISTED]]
 
 
-def _units(reading: Reading, unit: str | None) -> list[str]:
-    if unit is not None and unit not in reading.units:
-        raise InputError(f"--unit {unit}: the model has no such memory; it has {', '.join(reading.units)}")
-    return list(reading.units) if unit is None else [unit]
+def _units(translator: Translator, unit: str | None) -> list[str]:
+    units = list(memories(translator))
+    if unit is not None and unit not in units:
+        raise InputError(f"--unit {unit}: the model has no such memory; it has {', '.join(units)}")
+    return units if unit is None else [unit]
 
 
 def _pair(reading: Reading, sentences: tuple[int, int]) -> tuple[int, int]:
@@ -138,9 +144,12 @@ def _pair(reading: Reading, sentences: tuple[int, int]) -> tuple[int, int]:
     return i, j
 
 
-def choose(reading: Reading, units: Sequence[str], paths: Sequence[Path], pair: tuple[int, int] | None) -> Shown:
+def choose(
+    readings: Mapping[int, Reading], units: Sequence[str], paths: Sequence[Path], pair: tuple[int, int] | None
+) -> Shown:
     """The maps around the strongest path; without any path, those of the last unit and the first pair."""
     path = paths[0] if paths else None
+    reading = readings[path.document if path else min(readings)]
     unit = path.unit if path else units[-1]
     i, j = (path.i, path.j) if path else pair or (0, 1)
     document, pieces = reading.document, reading.bpe.pieces
@@ -148,13 +157,14 @@ def choose(reading: Reading, units: Sequence[str], paths: Sequence[Path], pair: 
     written, read = (document.decoder_input, document.labels) if is_target(unit) else (document.source,) * 2
     tokens = [pieces([n for n in side[0, t].tolist() if n]) for side, t in ((written, i), (read, j))]
     update, output = before.update.double().cpu().numpy(), after.output.double().cpu().numpy()
-    return Shown(unit, i, j, update, output.swapaxes(1, 2), tokens[0], tokens[1], path)
+    return Shown(reading.number, unit, i, j, update, output.swapaxes(1, 2), tokens[0], tokens[1], path)
 
 
 def _path_json(reading: Reading, path: Path) -> dict[str, Any]:
     # A path ranked by attention may end at a word of the source, which is not predicted.
     gain = None if path.slot_value is None else float(reading.gains[path.j][path.b.places].sum())
     return {
+        "document": path.document,
         "unit": path.unit,
         "from_sentence": reading.document.numbers[path.i],
         "from_word": path.a.text,
@@ -170,6 +180,7 @@ def _path_json(reading: Reading, path: Path) -> dict[str, Any]:
 def _shown_json(reading: Reading, shown: Shown) -> dict[str, Any]:
     numbers = reading.document.numbers
     return {
+        "document": shown.document,
         "unit": shown.unit,
         "sentences": [numbers[shown.i], numbers[shown.j]],
         "update_tokens": shown.update_tokens,
@@ -181,48 +192,56 @@ def _shown_json(reading: Reading, shown: Shown) -> dict[str, Any]:
 
 def _text(
     name: str,
-    number: int,
     rank: Rank,
     reach: int,
-    reading: Reading,
+    readings: Mapping[int, Reading],
     units: Sequence[str],
     paths: Sequence[Path],
     shown: Shown,
 ) -> str:
     """What is seen, and how it was computed."""
-    numbers = reading.document.numbers
     sign = "nats" if rank == "effect" else rank
-    lines = ["## What is seen", ""]
-    for path in paths[:1]:
-        lines += [f"The strongest path: {spoken(path)}, {path.value:.2f} {sign}, from sentence {numbers[path.i]} to "
-                  f"sentence {numbers[path.j]}, through `{path.unit}`. It is the largest of many, found by searching: "
-                  "the same words need not go the same way elsewhere.", ""]  # fmt: skip
-    if not paths:
-        lines += ["No path was found between these sentences.", ""]
-    lines += [f"| path | {sign} | slot alone | sentences | unit |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {spoken(path)} | {path.value:.3f} | {'-' if path.slot_value is None else f'{path.slot_value:.3f}'} "
-        f"| {numbers[path.i]} → {numbers[path.j]} | `{path.unit}` |"
-        for path in paths
-    ]
+    lines = ["## What is seen", "", "No path was found between these sentences.", ""]
+    if paths:
+        best = paths[0]
+        i, j = _sentences(readings, best)
+        lines[2] = (
+            f"The strongest path: {spoken(best)}, {best.value:.2f} {sign}, in document {best.document} from sentence "
+            f"{i} to sentence {j}, through `{best.unit}`. It is the largest of many, found by searching: the same "
+            "words need not go the same way elsewhere."
+        )
+    rows = []
+    for path in paths:
+        i, j = _sentences(readings, path)
+        alone = "-" if path.slot_value is None else f"{path.slot_value:.3f}"
+        rows.append([spoken(path), f"{path.value:.3f}", alone, str(path.document), f"{i} → {j}", f"`{path.unit}`"])
+    lines.append(markdown_table(["path", sign, "slot alone", "document", "sentences", "unit"], rows))
     where = "predicted tokens" if is_target(shown.unit) else "tokens"
     row = "" if is_target(shown.unit) else "; on the right its slot only: any source token may have read it"
     searched = (
-        f"Searched: into the {min(SEARCHED, len(numbers) - 1)} sentences that the memory helps most (against a "
+        f"Searched: into the {SEARCHED} sentences of each document that the memory helps most (against a "
         f"document that begins there), from up to {reach} sentences before. "
         if rank == "effect"
         else ""
     )
+    these = ", ".join(map(str, readings))
+    numbers = readings[shown.document].document.numbers
     method = (
-        f"Model `{name}`, document {number} ({len(numbers)} sentences) with its right translation as target history; "
-        f"memory units searched: {', '.join(f'`{unit}`' for unit in units)}. {DEFINITIONS[rank]} {searched}"
-        "Specials and punctuation are left out; one entry for each pair of words. Sentences and slots are counted "
-        "from 1.\n\n"
-        f"The picture: `{shown.unit}`; left, how each slot's update attends to the tokens of sentence "
-        f"{numbers[shown.i]}; right, how the {where} of sentence {numbers[shown.j]} attend to the slots; above the "
-        f"mean over heads, below each head. The frames mark the strongest path{row}."
+        f"Model `{name}`, {'document' if len(readings) == 1 else 'documents'} {these} with the right translation as "
+        f"target history; memory units searched: {', '.join(f'`{unit}`' for unit in units)}. {DEFINITIONS[rank]} "
+        f"{searched}Specials and punctuation are left out; one entry for each pair of words. Documents, sentences and "
+        "slots are counted from 1.\n\n"
+        f"The picture: document {shown.document}, `{shown.unit}`; left, how each slot's update attends to the tokens "
+        f"of sentence {numbers[shown.i]}; right, how the {where} of sentence {numbers[shown.j]} attend to the slots; "
+        f"above the mean over heads, below each head. The frames mark the strongest path{row}."
     )
     return "\n".join([*lines, "", "## How it was computed", "", method])
+
+
+def _sentences(readings: Mapping[int, Reading], path: Path) -> tuple[int, int]:
+    """The numbers of a path's sentences in their document."""
+    numbers = readings[path.document].document.numbers
+    return numbers[path.i], numbers[path.j]
 
 
 def spoken(path: Path) -> str:

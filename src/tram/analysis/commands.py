@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,7 +95,8 @@ def attention(
     target: Right,
     model: Model,
     output: Output,
-    document: Annotated[int, typer.Option(min=1, help="Number of the document.")] = 1,
+    documents: Annotated[int, typer.Option(min=1, help="Search so many documents, from the first on.")] = 10,
+    document: Annotated[int | None, typer.Option(min=1, help="Search this one document only.")] = None,
     sentences: Annotated[
         tuple[int, int] | None, typer.Option(help="The earlier and the later sentence to show; else the best pair.")
     ] = None,
@@ -109,15 +111,14 @@ def attention(
     from tram.corpus import read_parallel
     from tram.translator import Translator
 
-    documents = list(read_parallel(source, target))
-    if document > len(documents):
-        raise InputError(f"{source}: has {len(documents)} documents; give a --document from 1 to {len(documents)}")
-    chosen = documents[document - 1]
+    found = dict(enumerate(read_parallel(source, target), start=1))
+    if document is not None and document not in found:
+        raise InputError(f"{source}: has {len(found)} documents; give a --document from 1 to {len(found)}")
+    chosen = {document: found[document]} if document else dict(islice(found.items(), documents))
     translator = Translator.load(model)
-    report = analysis(
-        str(model), translator, chosen, document, sentences=sentences, unit=unit, rank=rank.value, reach=reach
+    finish(
+        analysis(str(model), translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach), output
     )
-    finish(report, output)
 
 
 @app.command("all")

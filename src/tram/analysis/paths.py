@@ -44,7 +44,8 @@ class Word:
 class Path:
     """Word `a` of sentence `i` → slot → word `b` of sentence `j`; sentences counted from 0 in the encoded document.
 
-    value: what paths are ranked by; slot_value: the part of it that is withheld with this slot alone, where known.
+    value: what paths are ranked by; slot_value: the part of it that is withheld with this slot alone, where known;
+    document: its number in the file.
     """
 
     unit: str
@@ -55,6 +56,7 @@ class Path:
     value: float
     slot: int = 0
     slot_value: float | None = None
+    document: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Reading:
     units: dict[str, Memory]
     before: list[Carried]
     taken: list[dict[str, Tensor]]  # h of each unit, (tokens, d_model)
+    number: int = 1  # of the document in its file
 
     def memory(self, unit: str, sentence: int) -> Tensor:
         """M of a unit before a sentence: (1, slots, d_model)."""
@@ -110,7 +113,7 @@ def is_target(unit: str) -> bool:
 
 
 @torch.inference_mode()
-def read_document(translator: Translator, document: ParallelDocument) -> Reading:
+def read_document(translator: Translator, document: ParallelDocument, number: int = 1) -> Reading:
     """Read a document with its right translation, sentence by sentence."""
     model, units, encoded = translator.model, memories(translator), encode(translator, document)
     before, taken = [], []
@@ -122,7 +125,7 @@ def read_document(translator: Translator, document: ParallelDocument) -> Reading
             decoded = model.decode(encoded.decoder_input[:, j : j + 1], source, carried)
             taken.append(dict(kept))
             carried = source.carried | decoded.carried
-    return Reading(model, translator.text.bpe, encoded, units, before, taken)
+    return Reading(model, translator.text.bpe, encoded, units, before, taken, number)
 
 
 @contextmanager
@@ -209,7 +212,9 @@ def word_effects(reading: Reading, unit: str, i: int, j: int) -> list[Path]:
     whole = log_probabilities(reading, j, reading.before[j])
     lost = whole - without(reading, unit, i, j, seen.to(whole.device))
     return [
-        Path(unit, i, j, a, b, float(row[b.places].sum())) for a, row in zip(given, lost, strict=True) for b in asked
+        Path(unit, i, j, a, b, float(row[b.places].sum()), document=reading.number)
+        for a, row in zip(given, lost, strict=True)
+        for b in asked
     ]
 
 
@@ -233,7 +238,7 @@ def search_effects(reading: Reading, units: Sequence[str], reach: int, most: int
     worth = [max(float(gain.max()), 0.0) for gain in reading.gains]
     sentences = sorted(range(1, len(worth)), key=lambda j: -worth[j])[:SEARCHED]
     found: list[Path] = []
-    with Progress("searching paths", len(sentences) * len(units), "sentences") as progress:
+    with Progress(f"searching paths, document {reading.number}", len(sentences) * len(units), "sentences") as progress:
         for j in sentences:
             for unit in units:
                 for i in range(max(0, j - reach), j):
@@ -267,7 +272,7 @@ def _weights(reading: Reading, unit: str, j: int, lift: bool) -> list[Path]:
         written, read = written / written.mean(1, keepdim=True), read / read.mean(0)
     values, slots = (written[:, None] * read).max(-1)
     return [
-        Path(unit, j - 1, j, a, b, float(values[m, n]), int(slots[m, n]))
+        Path(unit, j - 1, j, a, b, float(values[m, n]), int(slots[m, n]), document=reading.number)
         for m, a in enumerate(given)
         for n, b in enumerate(asked)
     ]
