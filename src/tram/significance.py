@@ -9,12 +9,14 @@ its translator: drawn one by one they would pass for more evidence than they are
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
+Statistics = TypeVar("Statistics", Counts, Values)
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,13 @@ class Resampling:
     samples: int
     seed: int
 
-    def sums(self, statistics: Counts) -> Counts:
+    def sums(self, statistics: Statistics) -> Statistics:
         """Sum the statistics of each draw: (documents, statistics) to (samples, statistics).
 
         Every call makes the same draws, so systems and metrics that share a `Resampling` are paired.
         """
         generator = np.random.default_rng(self.seed)
-        sums = np.empty((self.samples, statistics.shape[1]), dtype=np.int64)
+        sums = np.empty((self.samples, statistics.shape[1]), dtype=statistics.dtype)
         for sample in sums:
             drawn = generator.integers(self.documents, size=self.documents)
             sample[:] = np.bincount(drawn, minlength=self.documents) @ statistics

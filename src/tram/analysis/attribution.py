@@ -12,7 +12,7 @@ with j − i in that range: each token type of a side once, at its first occurre
 so that 0.01 says: a token that far back moves the loss a hundredth as much as a token of the sentence itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -143,8 +143,10 @@ class TokenGradients:
     target: Tensor
 
 
-def token_gradients(model: Transformer, document: EncodedDocument) -> Iterator[TokenGradients]:
-    """The gradients of every sentence's loss: one forward pass, and one backward pass for each sentence.
+def token_gradients(
+    model: Transformer, document: EncodedDocument, sentences: Collection[int] | None = None
+) -> Iterator[TokenGradients]:
+    """The gradients of every sentence's loss, or of some sentences': one forward pass, and one backward pass for each.
 
     Backward passes also walk over the sentences behind j, with zeros; leaving those out would save less than half.
     """
@@ -153,6 +155,8 @@ def token_gradients(model: Transformer, document: EncodedDocument) -> Iterator[T
         counts = decoded.layout.counts.tolist()
         labels = document.labels.flatten().index_select(0, decoded.layout.rows).split(counts)
         for j, (states, gold) in enumerate(zip(decoded.states.split(counts), labels, strict=True)):
+            if sentences is not None and j not in sentences:
+                continue
             loss = F.cross_entropy(model.logits(states), gold, reduction="sum")
             source, target = torch.autograd.grad(loss, leaves, retain_graph=True)
             yield TokenGradients(j, source, target)
@@ -206,10 +210,10 @@ def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequenc
     for gradients in token_gradients(model, document):
         j = gradients.sentence
         norms = [g.norm(dim=-1).double().cpu().numpy() for g in (gradients.source, gradients.target)]
-        here = _means(sides, norms, j, OWN)
+        here = mean_norms(sides, norms, j, OWN)
         for k, wanted in enumerate(ranges):
             if j >= wanted.first:
-                far[:, k] += _means(sides, norms, j, wanted)
+                far[:, k] += mean_norms(sides, norms, j, wanted)
                 own[:, k] += here
                 count[k] += 1
     return Sums(far, own, count)
@@ -234,7 +238,7 @@ class Tokens:
         return places[np.unique(self.ids[places], return_index=True)[1]]
 
 
-def _means(sides: list[Tokens], norms: list[Values], j: int, wanted: Range) -> list[float]:
+def mean_norms(sides: list[Tokens], norms: list[Values], j: int, wanted: Range) -> list[float]:
     """G(j, range) of both sides together, of the source, and of the target."""
     source, target = (norm[side.chosen(j, wanted)] for side, norm in zip(sides, norms, strict=True))
     return [float(np.mean(part)) if len(part) else 0.0 for part in (np.concatenate([source, target]), source, target)]

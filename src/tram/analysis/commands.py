@@ -81,6 +81,23 @@ def attribution(
     finish(analysis(models, texts, size=bin, longest=longest), output)
 
 
+@app.command()
+def planted(
+    suite: Annotated[Path, typer.Argument(help="Items that tell their distance, such as those of `tram synthetic`.")],
+    model: Model,
+    output: Output,
+    items: Annotated[int, typer.Option(min=1, help="Most items of a distance.")] = 60,
+    longest: Annotated[int, typer.Option(min=2, help="The farthest distance looked at.")] = 20,
+) -> None:
+    """Gradient and worth of the sentences before each item of a contrastive suite, by planted distance."""
+    from tram.analysis.planted import planted as analysis
+    from tram.contrast import read_suite
+    from tram.translator import Translator
+
+    read = read_suite(suite)
+    finish(analysis(str(model), Translator.load(model), read, most=items, longest=longest), output)
+
+
 class Rank(StrEnum):
     """What paths are ranked by."""
 

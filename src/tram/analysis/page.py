@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from tram.errors import InputError
 from tram.files import write_text
 
-ORDER = ("position", "attribution", "attention", "memory-size", "placement", "window", "complexity")
+ORDER = ("position", "attribution", "planted", "attention", "memory-size", "placement", "window", "complexity")
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
 
