@@ -162,7 +162,8 @@ def _text(name: str, profiles: Sequence[Profile]) -> str:
         others = max(mean.mean for k, mean in enumerate(each.worth, start=1) if k != each.distance)
         rows.append([
             str(each.distance), str(each.items), str(peak(each.gradient)), f"{share.mean:.1%}",
-            f"{neighbours(each):.1%}", str(peak(each.worth)), f"{worth.mean:.2f} ({worth.low:.2f} to {worth.high:.2f})", f"{others:.2f}",
+            f"{neighbours(each):.1%}", str(peak(each.worth)),
+            f"{worth.mean:.2f} ({worth.low:.2f} to {worth.high:.2f})", f"{others:.2f}",
         ])  # fmt: skip
     header = ["planted", "items", "largest gradient", "gradient where planted", "of its neighbours",
               "worth most", "worth where planted, nats", "worth of the best other"]  # fmt: skip
