@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# docs/figures: every analysis on the model of runs/synthetic.sh and on that of runs/mixed.sh, which must be there.
+#
+#   bash runs/figures.sh DATA [SYNTHETIC] [MIXED]     DATA: as for runs/mixed.sh; the folders of the two scripts
+#
+# The variants of memory-size, placement and window are trained next to the models: many hours. Stopped at any time, it
+# goes on where it was when it is run again; a report is made again if its .md is removed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=${1:?give the folder of the corpora}
+synthetic=${2:-runs/synthetic}
+mixed=${3:-runs/mixed}
+
+analyze() { # FOLDER NAME ARGUMENT ...
+    [ -e "docs/figures/$1/$2.md" ] || tram analyze "$2" --output "docs/figures/$1" "${@:3}"
+}
+
+figures() { # FOLDER SOURCE REFERENCE MODEL SENTENCE_MODEL
+    local output=$1 texts=("$2" "$3") model=$4 sentence=$5
+    analyze "$output" attention "${texts[@]}" --model "$model"
+    analyze "$output" attribution "${texts[@]}" --model "$model" --documents 50
+    analyze "$output" position "${texts[@]}" --model "$model" --baseline "$sentence"
+    analyze "$output" complexity --model "$model"
+}
+
+trainings() { # FOLDER SOURCE REFERENCE DATA START RUNS OPTION ...
+    local output=$1 texts=("$2" "$3") recipe=(--data "$4" --start "$5" --runs "$6" --updates 500 "${@:7}")
+    analyze "$output" placement "${texts[@]}" "${recipe[@]}"
+    analyze "$output" memory-size "${texts[@]}" "${recipe[@]}"
+    analyze "$output" window --train "${recipe[@]}"
+}
+
+test=("$synthetic/raw/test.en" "$synthetic/raw/test.de")
+figures synthetic "${test[@]}" "$synthetic/memory" "$synthetic/memory/train/model"
+analyze synthetic planted "$synthetic/raw/suite.jsonl" --model "$synthetic/memory"
+
+dev=("$data/opendocs/dev.en" "$data/opendocs/dev.de")
+figures mixed "${dev[@]}" "$mixed/full-1" "$mixed/sentence-1"
+
+trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
+    --config configs/synthetic.yaml --share 1
+trainings mixed "${dev[@]}" "$mixed/prepared" "$mixed/base" "$mixed/variants" --config configs/mixed-memory.yaml --share 0.1

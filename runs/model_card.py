@@ -1,0 +1,108 @@
+"""The card of the model that ships with tram, from its run and from the scores that `tram evaluate` found for it.
+
+python runs/model_card.py FOLDER RUN src/tram/model
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tram.analysis.report import markdown_table
+from tram.analysis.window import read_metrics
+from tram.checkpoint import WEIGHTS, load_model, read_model_file
+from tram.files import write_text
+
+SETS = {
+    "opendocs": "opendocs/dev: help pages, manuals, games",
+    "europarl": "Europarl dev: parliament",
+    "news": "News dev (newstest2015)",
+    "ted": "TED dev: talks",
+}
+CARD = """\
+# tram's small model, English → German
+
+{parameters:.1f} million parameters in float16 ({megabytes:.1f} MB): {encoder} encoder and {decoder} decoder layers of
+width {width}, {vocabulary:,} joint subwords, a memory of {slots} vectors in the last layer of {sides}. It is here so
+that `tram translate` works out of the box, and to show what the memory does; it is no competition for a large model.
+
+## Trained on
+
+{base} million target tokens as single sentences, then {finetune} million in whole documents with the memory (run
+`{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU), from two corpora:
+
+- **opendocs**: documents of free software in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX), manuals
+  (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents, 240,590
+  sentences. Licences of the texts: GPL, LGPL, MPL-2.0, GFDL, CC-BY-SA.
+- **europarl-direct**: speeches given in English in the European Parliament 1999–2012; 25,918 documents, 381,316
+  sentences. Free to use with acknowledgement of the source (European Parliament; Koehn 2005). Speeches of the Europarl
+  dev and test sets are taken out.
+
+The weights hold none of these texts as such, and are given under the licence of tram.
+
+## Scores
+
+Of this very folder, by `tram evaluate SOURCE REFERENCE` (beam 5; intervals: bootstrap over documents):
+
+{scores}
+
+{signatures}
+
+About a fifth of the sentences of opendocs/dev occur word for word in its training data; `docs/RESULTS.md` has scores
+without them, the models it was compared with, and what each of them cost. ContraPro sample (1,000 pronouns of film
+subtitles, nothing of the kind in training): {contrapro}.
+
+## Limits
+
+- It knows the language of manuals and of parliament. News, talks, conversation, names and rare words fare worse.
+- It is small: expect wrong words, literal idioms and, at times, something left out or made up. Read before you trust.
+- The memory carries what sentences of one document share; it is no store of facts, and what stood far back may be lost.
+- Speeches and texts of two decades hold the views and the habits of their authors; masculine forms prevail.
+"""
+
+
+def values(folder: Path, run: str) -> dict[str, Any]:
+    """How the model was trained."""
+    stages = {"base": folder / "base" / "train", "finetune": folder / run / "finetune"}
+    last = {name: [line for line in read_metrics(stage / "metrics.jsonl") if "seconds" in line][-1]
+            for name, stage in stages.items()}  # fmt: skip
+    tokens = {name: f"{line['tokens'] / 1e6:.1f}" for name, line in last.items()}
+    return tokens | {"run": run, "hours": sum(line["seconds"] for line in last.values()) / 3600}
+
+
+def score_table(scores: Path) -> tuple[str, str]:
+    """All scores, and their signatures."""
+    rows, signatures, header = [], set(), []
+    for name, title in SETS.items():
+        (system,) = json.loads((scores / f"{name}.json").read_text(encoding="utf-8"))["systems"]
+        header = [score["name"] for score in system["scores"]]
+        signatures |= {score["signature"] for score in system["scores"]}
+        rows.append([title, *(f"{s['value']:.2f} [{s['low']:.2f}, {s['high']:.2f}]" for s in system["scores"])])
+    return markdown_table(["documents", *header], rows), "\n".join(f"- `{each}`" for each in sorted(signatures))
+
+
+def card(folder: Path, run: str, model: Path) -> str:
+    """The whole card."""
+    about = read_model_file(model).model
+    memory = about.memory
+    assert memory is not None, "the model that ships has a memory"
+    table, signatures = score_table(folder / "scores" / "shipped")
+    overall = json.loads((folder / "scores" / "shipped" / "contrapro.json").read_text(encoding="utf-8"))["overall"]
+    return CARD.format(
+        parameters=sum(parameter.numel() for parameter in load_model(model).parameters()) / 1e6,
+        megabytes=(model / WEIGHTS).stat().st_size / 1e6,
+        encoder=about.encoder_layers,
+        decoder=about.decoder_layers,
+        width=about.d_model,
+        vocabulary=read_model_file(model).vocabulary,
+        slots=memory.slots,
+        sides={"both": "encoder and decoder", "source": "the encoder", "target": "the decoder"}[memory.side],
+        scores=table,
+        signatures=signatures,
+        contrapro=f"{100 * overall['accuracy']:.1f}% right [{100 * overall['low']:.1f}, {100 * overall['high']:.1f}]",
+        **values(folder, run),
+    )
+
+
+if __name__ == "__main__":
+    write_text(Path(sys.argv[3]) / "README.md", card(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))
