@@ -25,9 +25,10 @@ from tram.analysis.planted import (
     sentence_worths,
     without,
 )
-from tram.contrast import Item, score_suite
+from tram.contrast import score_suite
 from tram.corpus import ParallelDocument
 from tram.errors import InputError
+from tram.suite import Item
 from tram.translator import Translator
 
 

@@ -12,23 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import shake, tiny_config
+from tram.accuracy import Accuracy, contrast_json, contrast_table, summarise
 from tram.batches import decoder_input
 from tram.config import MemoryConfig
-from tram.contrast import (
-    Accuracy,
-    Item,
-    ItemResult,
-    contrast_json,
-    contrast_table,
-    exchange_contexts,
-    read_suite,
-    score_suite,
-    summarise,
-    token_scores,
-)
+from tram.contrast import ItemResult, score_suite, token_scores
 from tram.errors import InputError
 from tram.lockstep import History, document_ids
 from tram.subwords import TextPipeline
+from tram.suite import Item, exchange_contexts, read_suite
 from tram.transformer import Transformer
 from tram.translator import Translator
 

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from tram.accuracy import Accuracy, summarise
 from tram.config import Config
-from tram.contrast import Accuracy, Item, score_suite, summarise
+from tram.contrast import score_suite
 from tram.corpus import write_parallel
 from tram.layout import Layout
 from tram.memory import Memory
 from tram.prepare import Settings, prepare
+from tram.suite import Item
 from tram.synthetic import generate, suite
 from tram.training import train
 from tram.translator import Translator

@@ -282,8 +282,10 @@ def contrast(
     json_path: Json = None,
 ) -> None:
     """Count how often a model finds the right translation better than wrong ones that the context rules out."""
-    from tram.contrast import contrast_json, contrast_table, exchange_contexts, read_suite, score_suite, summarise
+    from tram.accuracy import contrast_json, contrast_table, summarise
+    from tram.contrast import score_suite
     from tram.display import Progress
+    from tram.suite import exchange_contexts, read_suite
     from tram.translator import Translator
 
     items = read_suite(suite)

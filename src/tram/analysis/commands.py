@@ -91,7 +91,7 @@ def planted(
 ) -> None:
     """Gradient and worth of the sentences before each item of a contrastive suite, by planted distance."""
     from tram.analysis.planted import planted as analysis
-    from tram.contrast import read_suite
+    from tram.suite import read_suite
     from tram.translator import Translator
 
     read = read_suite(suite)
