@@ -30,7 +30,7 @@ from tram.corpus import ParallelDocument
 from tram.display import Progress
 from tram.errors import InputError
 from tram.memory import Memory
-from tram.significance import Values, interval
+from tram.significance import Resampling, Values, interval
 from tram.subwords import EOS
 from tram.transformer import Transformer
 from tram.translator import Translator
@@ -249,10 +249,10 @@ def scores(documents: Sequence[Sums], ranges: Sequence[Range]) -> list[Score]:
     far, own = np.stack([each.far for each in documents]), np.stack([each.own for each in documents])
     sentences = np.sum([each.sentences for each in documents], axis=0)
     values = far.sum(axis=0) / own.sum(axis=0)
-    draws = np.random.default_rng(SEED).multinomial(len(far), np.full(len(far), 1 / len(far)), size=DRAWS)
+    resampling = Resampling(len(far), DRAWS, SEED)
     # A draw without any document that is long enough says nothing about the range: 0 / 0, left out below.
     with np.errstate(invalid="ignore"):
-        drawn = (draws @ far[:, 0]) / (draws @ own[:, 0])
+        drawn = resampling.sums(far[:, 0]) / resampling.sums(own[:, 0])
     result = []
     for k, wanted in enumerate(ranges):
         kept = drawn[~np.isnan(drawn[:, k]), k]
