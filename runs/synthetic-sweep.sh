@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What the memory needs to remember: gradient depth 1 or full, 1 to 64 slots, the source side only or both. Writes docs/SYNTHETIC.md.
+# What the memory needs to remember: gradient depth 1 or full, 1 to 64 slots, the source side only or both; and what depth 1
+# cannot learn. Writes docs/SYNTHETIC.md.
 #
 #   bash runs/synthetic-sweep.sh [FOLDER] [UPDATES]    FOLDER: that of runs/synthetic.sh, which runs first if need be
 #
@@ -11,17 +12,25 @@ updates=${2:-800}
 
 bash runs/synthetic.sh "$out"
 
-variant() { # NAME SETTING ...
-    local name=$1
+variant() { # NAME SUITE SETTING ...
+    local name=$1 suite=$2
     tram train configs/synthetic.yaml train=null finetune.start="$out/memory/train/model" data="$out/prepared" \
-        output="$out/sweep/$name" finetune.updates="$updates" finetune.cooldown=$((updates / 4)) "${@:2}"
-    [ -e "$out/sweep/$name.json" ] || tram contrast "$out/raw/suite.jsonl" --model "$out/sweep/$name" --json "$out/sweep/$name.json"
+        output="$out/sweep/$name" finetune.updates="$updates" finetune.cooldown=$((updates / 4)) "${@:3}"
+    [ -e "$out/sweep/$name.json" ] || tram contrast "$suite" --model "$out/sweep/$name" --json "$out/sweep/$name.json"
 }
 
 for slots in 16 4 1 64; do
     for depth in full 1; do
-        variant "depth-$depth-slots-$slots" finetune.memory.depth="$depth" finetune.memory.slots="$slots"
+        variant "depth-$depth-slots-$slots" "$out/raw/suite.jsonl" \
+            finetune.memory.depth="$depth" finetune.memory.slots="$slots"
     done
 done
-variant source finetune.memory.side=source
+variant source "$out/raw/suite.jsonl" finetune.memory.side=source
+
+# Documents in which nothing is asked sooner than three sentences after it was decided
+[ -e "$out/raw-3/README.md" ] || tram synthetic "$out/raw-3" --documents 4000 --distance 3 --seed 3
+tram prepare "$out/prepared-3" --train "$out/raw-3/train.en" "$out/raw-3/train.de" --text "$out/prepared"
+for depth in full 1; do
+    variant "three-$depth" "$out/raw-3/suite.jsonl" data="$out/prepared-3" finetune.memory.depth="$depth"
+done
 python runs/synthetic_table.py "$out" --output docs/SYNTHETIC.md

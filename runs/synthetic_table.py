@@ -23,6 +23,14 @@ SYSTEMS = {
 }
 
 
+DEPTH_1 = """\
+Gradients of depth 1 reach the update with the sentence before and no farther. They teach a memory to take in what the
+next sentence needs; what is taken in then lasts, because an update adds to what is there. So the tables above differ
+little: everything is asked about at distance 1, too. Where nothing is ever asked sooner than three sentences after it
+was decided, no gradient tells the update what to take in. The same trainings on such documents, and a suite of
+distance 3:"""
+
+
 def read(path: Path) -> Cells:
     """The cells of a result."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["by_phenomenon_and_distance"]
@@ -63,6 +71,14 @@ def sweep_table(results: dict[str, Cells], phenomena: list[str]) -> str:
     return markdown_table(["variant", *distances], rows)
 
 
+def three_table(results: dict[str, Cells]) -> str:
+    """A row for each variant, a column for each phenomenon, at the one distance that there is."""
+    phenomena = list(next(iter(results.values())))
+    rows = [[f"depth {name.partition('-')[2]}", *(shown(added(cells, [each], "3")) for each in phenomena)]
+            for name, cells in results.items()]  # fmt: skip
+    return markdown_table(["variant", *phenomena], rows)
+
+
 def training(run: Path) -> str:
     """How long a stage took: the last line of its metrics that says so."""
     lines = read_metrics(run / "metrics.jsonl")
@@ -85,7 +101,8 @@ def page(folder: Path) -> str:
     for name, title in SYSTEMS.items():
         if (path := folder / f"{name}.json").exists():
             parts += [f"## {title}", system_table(read(path))]
-    sweep = {path.stem: read(path) for path in sorted((folder / "sweep").glob("*.json"), key=order)}
+    found = {path.stem: read(path) for path in sorted((folder / "sweep").glob("*.json"), key=order)}
+    sweep = {name: cells for name, cells in found.items() if not name.startswith("three")}
     if sweep:
         phenomena = list(next(iter(sweep.values())))
         decided = [name for name in phenomena if name != "term"]
@@ -97,6 +114,12 @@ def page(folder: Path) -> str:
             sweep_table(sweep, decided),
             "Decided on the target side only (term; chance 50):",
             sweep_table(sweep, ["term"]),
+        ]
+    if three := {name: cells for name, cells in found.items() if name.startswith("three")}:
+        parts += [
+            "## What depth 1 cannot learn",
+            DEPTH_1,
+            three_table(three),
         ]
     return "\n\n".join(parts) + "\n"
 
