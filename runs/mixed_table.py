@@ -158,7 +158,8 @@ def history_table(scores: Path, runs: list[str]) -> str:
 def page(data: Path, folder: Path) -> str:
     """The whole of docs/RESULTS.md."""
     scores = folder / "scores"
-    runs = sorted((path.name for path in scores.iterdir() if (path / "opendocs.json").exists()), key=order)
+    done = [path.name for path in scores.iterdir() if (path / "opendocs.json").exists()]
+    runs = sorted((run for run in done if run.partition("-")[0] in KINDS), key=order)
     text = TextPipeline.load(folder / "prepared")
     parts = ["# Results on real documents", "Made by `python runs/mixed_table.py` from the runs of `runs/mixed.sh`."]
     parts += ["## Runs", training_table(folder, runs), DIFFERS, PAPER]
