@@ -10,6 +10,7 @@ dropout drops. So a checkpoint needs no random state, and a resumed run ends wit
 import json
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -42,6 +43,7 @@ from tram.optim import load_optimizer_tensors, make_optimizer, optimizer_tensors
 from tram.stages import DocumentStage, Processes, SentenceStage, Stage
 from tram.transformer import Transformer
 
+RECENT = 50  # updates over which speed is told: before them the machine may have had other work to do
 # What may change between two runs that share a folder: it does not touch the updates done so far.
 FREE = {"updates", "patience", "keep", "log_every", "average"}
 
@@ -135,6 +137,7 @@ class Trainer:
         self.stage = self.make_stage()
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.standing = Standing()
+        self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # tokens and seconds of the last updates
         self.score_note = ""
 
     def make_model(self, first: Path | None) -> tuple[Transformer, set[str]]:
@@ -221,10 +224,12 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         loss, plain = self.total(sums.loss, sums.plain)
+        seconds = time.monotonic() - began
         standing.update += 1
         standing.tokens += sums.tokens
-        standing.seconds += time.monotonic() - began
-        speed = standing.tokens / max(standing.seconds, 1e-9)
+        standing.seconds += seconds
+        self.recent.append((sums.tokens, seconds))
+        speed = sum(tokens for tokens, _ in self.recent) / max(sum(spent for _, spent in self.recent), 1e-9)
         return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), float(norm or 0), rate, speed)
 
     def add_up_gradients(self) -> None:
