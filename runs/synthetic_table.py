@@ -27,8 +27,8 @@ DEPTH_1 = """\
 Gradients of depth 1 reach the update with the sentence before and no farther. They teach a memory to take in what the
 next sentence needs; what is taken in then lasts, because an update adds to what is there. So the tables above differ
 little: everything is asked about at distance 1, too. Where nothing is ever asked sooner than three sentences after it
-was decided, no gradient tells the update what to take in. The same trainings on such documents, and a suite of
-distance 3:"""
+was decided, no gradient tells the update what to take in. What can still be learned is to read what updates keep by
+accident, which is something, and not enough. The same trainings on such documents, and a suite of distance 3:"""
 
 
 def read(path: Path) -> Cells:
