@@ -13,7 +13,7 @@ from typing import Any
 
 from tram.analysis.position import breakdown
 from tram.analysis.report import markdown_table
-from tram.analysis.window import read_metrics
+from tram.analysis.window import last_update, read_metrics
 from tram.corpus import read_documents
 from tram.files import write_text
 from tram.metrics import Documents, score_systems
@@ -94,9 +94,8 @@ def training_table(folder: Path, runs: list[str]) -> str:
     rows = []
     for run in runs:
         stage = folder / run / ("train" if run == "base" else "finetune")
-        lines = read_metrics(stage / "metrics.jsonl")
-        last = [line for line in lines if "seconds" in line][-1]
-        held = [line["held_loss"] for line in lines if "held_loss" in line]
+        last = last_update(stage)
+        held = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
         rows.append([named(run), f"{last['update']:,}", f"{last['tokens'] / 1e6:.2f}", f"{last['seconds'] / 3600:.2f}",
                      f"{min(held):.4f}"])  # fmt: skip
     return markdown_table(["run", "updates", "million target tokens", "hours", "held-out loss"], rows)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.analysis.report import markdown_table
-from tram.analysis.window import read_metrics
+from tram.analysis.window import last_update
 from tram.checkpoint import WEIGHTS, load_model, read_model_file
 from tram.files import write_text
 
@@ -64,8 +64,7 @@ subtitles, nothing of the kind in training): {contrapro}.
 def values(folder: Path, run: str) -> dict[str, Any]:
     """How the model was trained."""
     stages = {"base": folder / "base" / "train", "finetune": folder / run / "finetune"}
-    last = {name: [line for line in read_metrics(stage / "metrics.jsonl") if "seconds" in line][-1]
-            for name, stage in stages.items()}  # fmt: skip
+    last = {name: last_update(stage) for name, stage in stages.items()}
     tokens = {name: f"{line['tokens'] / 1e6:.1f}" for name, line in last.items()}
     return tokens | {"run": run, "hours": sum(line["seconds"] for line in last.values()) / 3600}
 

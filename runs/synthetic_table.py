@@ -10,7 +10,7 @@ from typing import Any
 
 from tram.accuracy import Accuracy
 from tram.analysis.report import markdown_table
-from tram.analysis.window import read_metrics
+from tram.analysis.window import last_update
 from tram.files import write_text
 
 Cells = dict[str, dict[str, Accuracy]]  # phenomenon → distance → accuracy
@@ -74,15 +74,14 @@ def sweep_table(results: dict[str, Cells], phenomena: list[str]) -> str:
 def three_table(results: dict[str, Cells]) -> str:
     """A row for each variant, a column for each phenomenon, at the one distance that there is."""
     phenomena = list(next(iter(results.values())))
-    rows = [[f"depth {name.partition('-')[2]}", *(shown(added(cells, [each], "3")) for each in phenomena)]
+    rows = [[f"depth {name.partition('-')[2]}", *(shown(cells[each]["3"]) for each in phenomena)]
             for name, cells in results.items()]  # fmt: skip
     return markdown_table(["variant", *phenomena], rows)
 
 
 def training(run: Path) -> str:
     """How long a stage took: the last line of its metrics that says so."""
-    lines = read_metrics(run / "metrics.jsonl")
-    last = [line for line in lines if "seconds" in line][-1]
+    last = last_update(run)
     minutes = last["seconds"] / 60
     return f"{last['update']:,} updates, {last['tokens'] / 1e6:.2f} million target tokens, {minutes:.1f} minutes"
 

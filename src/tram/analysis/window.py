@@ -87,6 +87,11 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+def last_update(stage: Path) -> dict[str, Any]:
+    """What a stage's metrics.jsonl says of its last logged update: how many there were, their tokens and seconds."""
+    return [line for line in read_metrics(stage / "metrics.jsonl") if "seconds" in line][-1]
+
+
 def window_name(window: Window) -> str:
     """A window in words; a range of one number is that number."""
     if window == "document":
