@@ -39,4 +39,5 @@ figures mixed "${dev[@]}" "$mixed/full-1" "$mixed/sentence-1"
 
 trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
     --config configs/synthetic.yaml --share 1
-trainings mixed "${dev[@]}" "$mixed/prepared" "$mixed/base" "$mixed/variants" --config configs/mixed-memory.yaml --share 0.1
+trainings mixed "${dev[@]}" "$mixed/prepared" "$mixed/base" "$mixed/variants" \
+    --config configs/mixed-memory.yaml --set finetune.documents=2 --share 0.1

@@ -261,6 +261,7 @@ def test_bad_input_is_refused_before_anything_is_trained(
     refused(tram(*command, "--data", tmp_path), "no prepared data")
     refused(tram(*command, "--start", tmp_path / "nowhere"), "nowhere")
     refused(tram(*command, "--config", run / "config.yaml"), "no `finetune` section")
+    refused(tram(*command, "--set", "finetune.lr=1"), "--set finetune.lr=1", "--config")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     refused(tram(*command), "matplotlib", "pip install")
     assert not list((tmp_path / "runs").glob("*/finetune"))
@@ -278,4 +279,5 @@ def test_settings_come_from_the_finetune_section_of_a_config(tmp_path: Path) -> 
     path = tmp_path / "c.yaml"
     path.write_text("data: d\noutput: o\nfinetune: {lr: 0.5, memory: {read: add}}\n")
     assert finetune_settings(path).lr == 0.5
+    assert finetune_settings(path, ["finetune.lr=0.25"]).lr == 0.25
     assert finetune_settings(None) == FinetuneConfig()

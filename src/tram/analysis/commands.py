@@ -218,6 +218,10 @@ ShareOption = Annotated[float, typer.Option("--share", help="Share of the traini
 Settings = Annotated[
     Path | None, typer.Option("--config", help="Train by the finetune section of this config; else by the defaults.")
 ]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting on top of the config, as finetune.documents=4."),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Of new weights, the choice of documents, their order and dropout.")]
 Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")]
 Documents = Annotated[int | None, typer.Option("--documents", help="Use only the first so many test documents.")]
@@ -259,6 +263,7 @@ def window(
     updates: Updates = 500,
     share: ShareOption = 1.0,
     config: Settings = None,
+    overrides: Overrides = None,
     seed: Seed = 1,
     smooth: Annotated[int, typer.Option(help="Logged losses in a running mean.")] = 25,
 ) -> None:
@@ -270,7 +275,7 @@ def window(
     if train:
         if data is None or start is None or runs is None:
             raise InputError("--train needs --data, --start and --runs: what to train on, what to finetune, and where")
-        recipe = Recipe(data, start, runs, updates, share, finetune_settings(config), seed)
+        recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
         with goes_on_later():
             found += analysis.train_windows(recipe, windows.split(","))
     finish(analysis.window(found, smooth), output)
@@ -288,6 +293,7 @@ def memory_size(
     updates: Updates = 500,
     share: ShareOption = 0.1,
     config: Settings = None,
+    overrides: Overrides = None,
     seed: Seed = 1,
     documents: Documents = None,
     beam: Beam = 5,
@@ -296,7 +302,7 @@ def memory_size(
     from tram.analysis import memory_size as analysis
     from tram.analysis.trainings import Recipe, finetune_settings, read_test
 
-    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config), seed)
+    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
     test = read_test(source, reference, documents)
     with goes_on_later():
         finish(analysis.memory_size(recipe, test, numbers("--sizes", sizes), beam), output)
@@ -319,6 +325,7 @@ def placement(
     updates: Updates = 500,
     share: ShareOption = 0.1,
     config: Settings = None,
+    overrides: Overrides = None,
     seed: Seed = 1,
     documents: Documents = None,
     beam: Beam = 5,
@@ -335,7 +342,7 @@ def placement(
         return
     if data is None or start is None or runs is None:
         raise InputError("give either --model NAME=DIR for each model, or --data, --start and --runs to train them")
-    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config), seed)
+    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
     with goes_on_later():
         finish(analysis.placement(analysis.train_placements(recipe), test, beam, recipe), output)
 

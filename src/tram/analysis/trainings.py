@@ -176,11 +176,13 @@ class Recipe:
         return Trainer(config, config.finetune, data, self.folder(variant), self.start_folder).model.float().eval()
 
 
-def finetune_settings(config: Path | None) -> FinetuneConfig:
-    """The finetune section of a config file, or the defaults."""
+def finetune_settings(config: Path | None, overrides: Sequence[str] | None = None) -> FinetuneConfig:
+    """The finetune section of a config file with some settings on top of it, or the defaults."""
     if config is None:
+        if overrides:
+            raise InputError(f"--set {overrides[0]}: is set on top of a config; give one with --config")
         return FinetuneConfig()
-    settings = Config.load(config).finetune
+    settings = Config.load(config, list(overrides or [])).finetune
     if settings is None:
         raise InputError(f"{config}: has no `finetune` section to train the variants by; give a config that has one")
     return settings
