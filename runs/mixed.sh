@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From the raw files of two corpora to docs/RESULTS.md: a sentence model, then with the same number of updates
 #   (b) the sentence model trained on, (c) the paper's memory, gradient depth 1, (d) the memory with full depth,
-# two seeds each, and (d) on the source or the target side only.
+# two seeds each; (d) on the source or the target side only; and (e) in the first layer instead of the last.
 #
 #   bash runs/mixed.sh DATA [FOLDER]          DATA: with opendocs, europarl-direct and benchmark; FOLDER: runs/mixed
 #
@@ -49,6 +49,9 @@ for side in source target; do
     finetune "$side-1" finetune.memory.side=$side
     runs+=("$side-1")
 done
+
+finetune lower-1 'finetune.memory.layers=[0]'
+runs+=(lower-1)
 
 say "4  translations and scores ($out/scores)"
 declare -A sources=([opendocs]=opendocs/dev [europarl]=benchmark/europarl.dev [news]=benchmark/news.dev [ted]=benchmark/ted.dev)
