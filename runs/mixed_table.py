@@ -142,17 +142,19 @@ def position_table(data: Data, found: dict[str, Documents], system: str, baselin
 
 
 def history_table(scores: Path, runs: list[str]) -> str:
-    """Perplexity with three kinds of history on opendocs, and the pronouns of ContraPro."""
+    """Perplexity with four kinds of history on opendocs (sentence models have none), and ContraPro's pronouns."""
     rows = []
     for run in runs:
         about: dict[str, Any] = json.loads((scores / run / "opendocs.json").read_text(encoding="utf-8"))
-        row = [named(run), *(f"{about['perplexity'][name]:.3f}" for name in ("generated", "gold", "none"))]
+        found = about["perplexity"]
+        row = [named(run), *(f"{found[name]:.3f}" if name in found else "–"
+                             for name in ("generated", "gold", "other", "none"))]  # fmt: skip
         contrast = scores / run / "contrapro.json"
         if contrast.exists():
             overall = json.loads(contrast.read_text(encoding="utf-8"))["overall"]
             row.append(f"{100 * overall['accuracy']:.1f} [{100 * overall['low']:.1f}, {100 * overall['high']:.1f}]")
-        rows.append([*row, *["–"] * (5 - len(row))])
-    return markdown_table(["run", "generated", "gold", "none", "ContraPro sample, % right"], rows)
+        rows.append([*row, *["–"] * (6 - len(row))])
+    return markdown_table(["run", "generated", "gold", "another document's", "none", "ContraPro sample, % right"], rows)
 
 
 def page(data: Path, folder: Path) -> str:

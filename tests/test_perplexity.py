@@ -59,7 +59,7 @@ def by_hand(translator: Translator, documents: list[tuple[list[str], list[str]]]
 
 def test_with_a_gold_history_it_is_the_teacher_forced_loss_of_whole_documents(translator: Translator) -> None:
     found = perplexities(translator, SOURCES, GOLD, OTHER)
-    assert list(found) == ["generated", "gold", "none"]
+    assert list(found) == ["generated", "gold", "other", "none"]
     assert found["gold"] == pytest.approx(by_hand(translator, list(zip(SOURCES, GOLD, strict=True))), rel=1e-10)
 
 
@@ -78,22 +78,41 @@ def test_translations_that_are_right_are_a_gold_history(translator: Translator) 
     assert abs(other["generated"] - other["gold"]) > 1e-6
 
 
-def test_with_a_generated_history_each_sentence_follows_what_was_generated(translator: Translator) -> None:
-    losses = 0.0
-    tokens = 0
-    for source, gold, taken in zip(SOURCES, GOLD, OTHER, strict=True):
+Read = list[list[tuple[str, str] | None]]  # what the memory takes in after each sentence of each document
+
+
+@torch.inference_mode()
+def one_by_one(translator: Translator, read: Read) -> float:
+    """exp of the loss a token, sentence by sentence; after each of them the memory takes in what `read` says."""
+    losses, tokens = 0.0, 0
+    for source, gold, pairs in zip(SOURCES, GOLD, read, strict=True):
         state = translator.start()
-        for s, right, said in zip(source, gold, taken, strict=True):
+        for s, right, pair in zip(source, gold, pairs, strict=True):
             ids = pair_ids(translator, [s], [right])
-            with torch.inference_mode():
-                encoded = translator.model.encode(ids[0], state.carried)
-                decoded = translator.model.decode(decoder_input(ids[1]), encoded, state.carried)
-                labels = ids[1][0, 0, 1:]
-                losses += float(F.cross_entropy(translator.model.logits(decoded.states), labels, reduction="sum"))
-                tokens += len(labels)
-            translator.read([s], [said], state)
+            encoded = translator.model.encode(ids[0], state.carried)
+            decoded = translator.model.decode(decoder_input(ids[1]), encoded, state.carried)
+            labels = ids[1][0, 0, 1:]
+            losses += float(F.cross_entropy(translator.model.logits(decoded.states), labels, reduction="sum"))
+            tokens += len(labels)
+            if pair is not None:
+                translator.read([pair[0]], [pair[1]], state)
+    return math.exp(losses / tokens)
+
+
+def test_with_a_generated_history_each_sentence_follows_what_was_generated(translator: Translator) -> None:
+    read: Read = [list(zip(*pair, strict=True)) for pair in zip(SOURCES, OTHER, strict=True)]
     found = perplexities(translator, SOURCES, GOLD, OTHER)
-    assert found["generated"] == pytest.approx(math.exp(losses / tokens), rel=1e-10)
+    assert found["generated"] == pytest.approx(one_by_one(translator, read), rel=1e-10)
+
+
+def test_another_documents_history_is_that_of_one_about_as_long(translator: Translator) -> None:
+    shorter = {1: 3, 2: 1, 0: 2, 3: 0}  # the next shorter one; for the shortest the longest
+    pairs = [list(zip(*pair, strict=True)) for pair in zip(SOURCES, GOLD, strict=True)]
+    read: Read = [[*pairs[shorter[number]], *[None] * 4][: len(pairs[number])] for number in range(4)]
+    found = perplexities(translator, SOURCES, GOLD, OTHER)
+    assert found["other"] == pytest.approx(one_by_one(translator, read), rel=1e-10)
+    assert len({round(value, 6) for value in found.values()}) == 4
+    assert "other" not in perplexities(translator, SOURCES[:1], GOLD[:1], OTHER[:1]), "there is no other document"
 
 
 def test_pairs_with_an_empty_side_do_not_count(translator: Translator) -> None:

@@ -1,14 +1,17 @@
 """How well a model predicts the right translations, with different histories in its memory.
 
-    perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "none": …}
+    perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "other": …, "none": …}
 
-The tokens predicted are always the right ones. What differs is the target text that the memory has taken in before:
-the model's own translations, the right ones, or nothing. Far apart, the first two show what its own mistakes cost.
+The tokens predicted are always the right ones. What differs is what the memory has taken in before: the document with
+the model's own translations, with the right ones, as much of another document, or nothing. The first two far apart
+show what its own mistakes cost. What the memory knows of a document is the distance from `gold` to `other`, not to
+`none`: a model that has hardly ever met an empty memory does badly with one, whether it remembers anything or not.
 """
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from tram.batches import decoder_input
@@ -24,12 +27,19 @@ TOGETHER = 16  # documents that go through time together
 
 
 def perplexities(translator: Translator, sources: Documents, gold: Documents, generated: Documents) -> dict[str, float]:
-    """Perplexity a subword (eos counted) for every kind of history; a sentence model has only one: none."""
+    """Perplexity a subword (eos counted) for every kind of history.
+
+    A sentence model has only one, none; for `other` there must be two documents.
+    """
     source, right = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
-    histories: dict[str, Ids | None] = {"none": None}
+    found = {}
     if translator.model.has_context:
-        histories = {"generated": _encoded(translator, generated, "target"), "gold": right, "none": None}
-    return {name: _perplexity(translator, source, right, taken) for name, taken in histories.items()}
+        said = _encoded(translator, generated, "target")
+        found = {name: _perplexity(translator, source, right, history)
+                 for name, history in (("generated", said), ("gold", right))}  # fmt: skip
+        if len(source) > 1:
+            found["other"] = _perplexity(translator, source, right, right, exchanged=True)
+    return found | {"none": _perplexity(translator, source, right, None)}
 
 
 def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
@@ -38,11 +48,11 @@ def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
 
 
 @torch.inference_mode()
-def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | None) -> float:
+def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | None, exchanged: bool = False) -> float:
+    """exchanged: every sentence is read with the memory of the document before its own, which is about as long."""
     total, tokens = 0.0, 0
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    for start in range(0, len(order), TOGETHER):
-        group = order[start : start + TOGETHER]
+    for group in np.array_split(order, math.ceil(len(order) / TOGETHER)) if order else []:
         carried: Carried = {}
         for t in range(max(len(sources[i]) for i in group)):
             pairs = [(_at(sources[i], t), _at(gold[i], t)) for i in group]
@@ -53,8 +63,10 @@ def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | 
             taken = None
             if history is not None:
                 taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
-            loss, count, carried = _step(translator, now, asked, taken, carried)
-            total, tokens = total + loss, tokens + count
+            loss, count, after = _step(translator, now, asked, taken, carried)
+            if exchanged:
+                loss = _step(translator, now, asked, None, _exchanged(carried))[0]
+            total, tokens, carried = total + loss, tokens + count, after
     return math.exp(total / max(tokens, 1))
 
 
@@ -83,6 +95,11 @@ def _step(
         return float(loss), len(labels), {}
     after = decoded if taken == gold else model.decode(decoder_input(ids(taken)), encoded, carried)
     return float(loss), len(labels), encoded.carried | after.carried
+
+
+def _exchanged(carried: Carried) -> Carried:
+    """Every document with the state of the one before it."""
+    return {name: {key: value.roll(1, 0) for key, value in state.items()} for name, state in carried.items()}
 
 
 def _at(sentences: list[list[int]], t: int) -> list[int]:
