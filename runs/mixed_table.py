@@ -28,7 +28,6 @@ KINDS = {
     "full": "(d) memory, full depth",
     "source": "(d) source side only",
     "target": "(d) target side only",
-    "lower": "(e) memory in the first layer, full depth",
 }
 PAPER = """\
 | paper, transformer-base | TED s-BLEU | d-BLEU | News s-BLEU | d-BLEU | Europarl s-BLEU | d-BLEU |

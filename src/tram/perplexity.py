@@ -18,7 +18,7 @@ from tram.batches import decoder_input
 from tram.lockstep import document_ids
 from tram.loss import cross_entropy
 from tram.subwords import Side
-from tram.transformer import Carried
+from tram.transformer import Carried, select_documents
 from tram.translator import Translator
 
 Documents = Sequence[Sequence[str]]
@@ -54,6 +54,7 @@ def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | 
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     for group in np.array_split(order, math.ceil(len(order) / TOGETHER)) if order else []:
         carried: Carried = {}
+        before = torch.arange(len(group), device=translator.model.tokens.weight.device).roll(1)
         for t in range(max(len(sources[i]) for i in group)):
             pairs = [(_at(sources[i], t), _at(gold[i], t)) for i in group]
             whole = [bool(source and target) for source, target in pairs]
@@ -65,7 +66,7 @@ def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | 
                 taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
             loss, count, after = _step(translator, now, asked, taken, carried)
             if exchanged:
-                loss = _step(translator, now, asked, None, _exchanged(carried))[0]
+                loss = _step(translator, now, asked, None, select_documents(carried, before))[0]
             total, tokens, carried = total + loss, tokens + count, after
     return math.exp(total / max(tokens, 1))
 
@@ -95,11 +96,6 @@ def _step(
         return float(loss), len(labels), {}
     after = decoded if taken == gold else model.decode(decoder_input(ids(taken)), encoded, carried)
     return float(loss), len(labels), encoded.carried | after.carried
-
-
-def _exchanged(carried: Carried) -> Carried:
-    """Every document with the state of the one before it."""
-    return {name: {key: value.roll(1, 0) for key, value in state.items()} for name, state in carried.items()}
 
 
 def _at(sentences: list[list[int]], t: int) -> list[int]:
