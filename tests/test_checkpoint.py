@@ -67,6 +67,10 @@ def test_a_model_comes_back_bit_for_bit_from_a_moved_folder(tmp_path: Path) -> N
     assert (folder / "README.md").read_text() == "# Mine\n"
 
 
+def test_whoever_may_read_the_folder_may_read_its_weights(model_folder: Path) -> None:
+    assert {path.stat().st_mode for path in model_folder.iterdir()} == {(model_folder / "config.yaml").stat().st_mode}
+
+
 def test_saving_again_replaces_the_whole_folder(model_folder: Path) -> None:
     (model_folder / "stale").touch()
     save_model(Transformer(TINY, 29), model_folder)

@@ -48,8 +48,11 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write tensors as safetensors; errors of the disk are OSErrors, whoever meets them."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    path.touch()
+    mode = path.stat().st_mode  # that of any other file here; safetensors would let the owner alone read it
     try:
         save_file(plain, path)
+        path.chmod(mode)
     except SafetensorError as error:
         code = re.search(r"os error (\d+)", str(error))
         raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
