@@ -29,7 +29,7 @@ that `tram translate` works out of the box, and to show what the memory does; it
 ## Trained on
 
 {base} million target tokens as single sentences, then {finetune} million in whole documents with the memory (run
-`{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU), from two corpora:
+`{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU), from two corpora and a grammar:
 
 - **opendocs**: documents of free software in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX), manuals
   (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents, 240,590
@@ -37,6 +37,8 @@ that `tram translate` works out of the box, and to show what the memory does; it
 - **europarl-direct**: speeches given in English in the European Parliament 1999–2012; 25,918 documents, 381,316
   sentences. Free to use with acknowledgement of the source (European Parliament; Koehn 2005). Speeches of the Europarl
   dev and test sets are taken out.
+- **generated documents** (`tram synthetic`, 8,000 of them, in the second stage only), which teach the memory what to
+  look for: the gender of what "it" is, *du* or *Sie*, the chosen term.
 
 The weights hold none of these texts as such, and are given under the licence of tram.
 
