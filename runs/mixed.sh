@@ -63,8 +63,10 @@ declare -A sources=([opendocs]=opendocs/dev [europarl]=benchmark/europarl.dev [n
 for run in "${runs[@]}"; do
     for set in opendocs europarl news ted; do
         source=$data/${sources[$set]}
+        more=(--no-perplexity)
+        [ $set != opendocs ] || more=()
         [ -e "$out/scores/$run/$set.json" ] || tram evaluate "$source.en" "$source.de" --model "$out/$run" \
-            --hypothesis "$out/scores/$run/$set.de" --json "$out/scores/$run/$set.json"
+            --hypothesis "$out/scores/$run/$set.de" --json "$out/scores/$run/$set.json" "${more[@]}"
     done
     [ -e "$out/scores/$run/contrapro.json" ] || tram contrast "$data/contrapro-sample/contrapro.jsonl" \
         --model "$out/$run" --json "$out/scores/$run/contrapro.json"

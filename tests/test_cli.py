@@ -225,6 +225,9 @@ def test_evaluate_translates_keeps_and_scores(corpus: Corpus, model: Path, tmp_p
     evaluated, scored = json.loads((tmp_path / "scores.json").read_text()), json.loads(again.out)
     assert str(evaluated["systems"]).replace(str(model), "X") == str(scored).replace(str(kept), "X")
     assert evaluated["perplexity"].keys() == {"none"}
+    assert "Perplexity" in done.out
+    brief = tram("evaluate", *corpus.dev, "--model", model, "--no-perplexity", "--json", "-")
+    assert json.loads(brief.out) == {"systems": evaluated["systems"]}
 
 
 # What is refused.

@@ -203,13 +203,15 @@ def evaluate(
         str | None,
         typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
     ] = None,
+    perplexity: Annotated[bool, typer.Option(help="Measure perplexity too, with every kind of history.")] = True,
     format: Format = None,
     json_path: Json = None,
 ) -> None:
     """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
     from tram.corpus import Document, read_parallel, write_documents
+    from tram.display import Progress
     from tram.metrics import results_json, score_systems, scores_table
-    from tram.perplexity import perplexities
+    from tram.perplexity import perplexities, walks
     from tram.translator import Translator
 
     documents = list(read_parallel(source, reference, format))
@@ -223,10 +225,14 @@ def evaluate(
     results = score_systems(
         [(str(model or "tram"), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
     )
-    perplexity = perplexities(translator, sources, gold, hypotheses)
-    told = ", ".join(f"{value:.3f} with history {name}" for name, value in perplexity.items())
-    value = {"systems": results_json(results), "perplexity": perplexity}
-    report(f"{scores_table(results)}\nPerplexity a subword: {told}.", value, json_path)
+    told = scores_table(results)
+    value: dict[str, Any] = {"systems": results_json(results)}
+    if perplexity:
+        with Progress("perplexity", walks(translator) * sum(map(len, sources)), "sentences") as progress:
+            value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
+        listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
+        told += f"\nPerplexity a subword: {listed}."
+    report(told, value, json_path)
 
 
 @app.command()

@@ -9,7 +9,7 @@ show what its own mistakes cost. What the memory knows of a document is the dist
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -26,20 +26,31 @@ Ids = list[list[list[int]]]
 TOGETHER = 16  # documents that go through time together
 
 
-def perplexities(translator: Translator, sources: Documents, gold: Documents, generated: Documents) -> dict[str, float]:
+def perplexities(
+    translator: Translator,
+    sources: Documents,
+    gold: Documents,
+    generated: Documents,
+    advance: Callable[[int], None] | None = None,
+) -> dict[str, float]:
     """Perplexity a subword (eos counted) for every kind of history.
 
-    A sentence model has only one, none; for `other` there must be two documents.
+    A sentence model has only one, none; for `other` there must be two documents. advance: told of sentences that are
+    done, `walks(translator)` times for each.
     """
     source, right = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
     found = {}
     if translator.model.has_context:
         said = _encoded(translator, generated, "target")
-        found = {name: _perplexity(translator, source, right, history)
-                 for name, history in (("generated", said), ("gold", right))}  # fmt: skip
-        if len(source) > 1:
-            found["other"] = _perplexity(translator, source, right, right, exchanged=True)
-    return found | {"none": _perplexity(translator, source, right, None)}
+        found["generated"], _ = _walk(translator, source, right, said, advance)
+        found["gold"], other = _walk(translator, source, right, right, advance, exchanged=len(source) > 1)
+        found |= {} if other is None else {"other": other}
+    return found | {"none": _walk(translator, source, right, None, advance)[0]}
+
+
+def walks(translator: Translator) -> int:
+    """How often `perplexities` goes through the documents."""
+    return 3 if translator.model.has_context else 1
 
 
 def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
@@ -48,9 +59,16 @@ def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
 
 
 @torch.inference_mode()
-def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | None, exchanged: bool = False) -> float:
-    """exchanged: every sentence is read with the memory of the document before its own, which is about as long."""
-    total, tokens = 0.0, 0
+def _walk(
+    translator: Translator,
+    sources: Ids,
+    gold: Ids,
+    history: Ids | None,
+    advance: Callable[[int], None] | None,
+    exchanged: bool = False,
+) -> tuple[float, float | None]:
+    """Perplexity with this history; exchanged: also with that of the document before, which is about as long."""
+    own, other, tokens = 0.0, 0.0, 0
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     for group in np.array_split(order, math.ceil(len(order) / TOGETHER)) if order else []:
         carried: Carried = {}
@@ -64,11 +82,14 @@ def _perplexity(translator: Translator, sources: Ids, gold: Ids, history: Ids | 
             taken = None
             if history is not None:
                 taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
-            loss, count, after = _step(translator, now, asked, taken, carried)
             if exchanged:
-                loss = _step(translator, now, asked, None, select_documents(carried, before))[0]
-            total, tokens, carried = total + loss, tokens + count, after
-    return math.exp(total / max(tokens, 1))
+                other += _step(translator, now, asked, None, select_documents(carried, before))[0]
+            loss, count, carried = _step(translator, now, asked, taken, carried)
+            own, tokens = own + loss, tokens + count
+            if advance is not None:
+                advance(sum(t < len(sources[i]) for i in group))
+    found = [math.exp(total / max(tokens, 1)) for total in (own, other)]
+    return found[0], found[1] if exchanged else None
 
 
 def _step(
