@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# From the raw files of two corpora to docs/RESULTS.md: a sentence model, then with the same number of updates
+# From the raw files of two corpora to docs/RESULTS.md: a sentence model; then, with the same number of updates and in the
+# same two steps, generated documents first, real ones after,
 #   (b) the sentence model trained on, (c) the paper's memory, gradient depth 1, (d) the memory with full depth,
-# two seeds each, and (d) on the source or the target side only; and all three without generated documents, one seed.
+# two seeds each, and (d) on the source or the target side only; and (b), (c), (d) on real documents alone, one seed.
 #
 #   bash runs/mixed.sh DATA [FOLDER]          DATA: with opendocs, europarl-direct and benchmark; FOLDER: runs/mixed
 #
@@ -19,48 +20,54 @@ tram prepare "$out/prepared" --merges 8000 \
     --train "$data/europarl-direct/train.en.xz" "$data/europarl-direct/train.de.xz" \
     --dev "$data/opendocs/dev.en" "$data/opendocs/dev.de"
 
-# Finetuning sees far fewer documents than there are: all manuals, a tenth of the speeches. Among them, generated ones:
-# what a memory is for is rare in real text, and from that alone it learns next to nothing in so few updates.
+# What a memory is for is rare in real text, and from that alone it learns next to nothing in so few updates. So it first
+# meets generated documents, with a few real ones to keep the language; then the manuals and a tenth of the speeches
+# (more than finetuning gets to see), with generated ones among them. A blank line ends a document.
+sample() { # CORPUS LANGUAGE EVERY
+    xz -dc "$data/$1/train.$2.xz" | awk -v RS= -v ORS='\n\n' "NR % $3 == 1"
+}
 for language in en de; do
-    [ -e "$out/speeches.$language" ] || { # a blank line ends a document
-        xz -dc "$data/europarl-direct/train.$language.xz" | awk -v RS= -v ORS='\n\n' 'NR % 10 == 1' > "$out/half"
-        mv "$out/half" "$out/speeches.$language"
+    [ -e "$out/few.$language" ] || {
+        sample europarl-direct $language 10 > "$out/speeches.$language"
+        { sample opendocs $language 7; sample europarl-direct $language 60; } > "$out/half"
+        mv "$out/half" "$out/few.$language"
     }
 done
 [ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 8000 --seed 11
-real=(--train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" --train "$out/speeches.en" "$out/speeches.de"
-    --dev "$data/opendocs/dev.en" "$data/opendocs/dev.de")
-tram prepare "$out/real" --text "$out/prepared" "${real[@]}"
-tram prepare "$out/documents" --text "$out/prepared" "${real[@]}" --train "$out/generated/train.en" "$out/generated/train.de"
+prepare() { # FOLDER OPTION ...
+    tram prepare "$out/$1" --text "$out/prepared" --dev "$data/opendocs/dev.en" "$data/opendocs/dev.de" "${@:2}"
+}
+generated=(--train "$out/generated/train.en" "$out/generated/train.de")
+real=(--train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" --train "$out/speeches.en" "$out/speeches.de")
+prepare warmup "${generated[@]}" --train "$out/few.en" "$out/few.de"
+prepare documents "${real[@]}" "${generated[@]}"
+prepare real "${real[@]}"
 
 say "2  the sentence model ($out/base)"
 tram train configs/mixed-small.yaml data="$out/prepared" output="$out/base"
 
-finetune() { # NAME SETTING ...
+declare -A memory=([sentence]=finetune.memory=null [depth1]=finetune.memory.depth=1 [full]=finetune.memory.depth=full
+    [source]=finetune.memory.side=source [target]=finetune.memory.side=target)
+finetune() { # RUN DATA START SETTING ...
     say "3  $1"
-    tram train configs/mixed-memory.yaml data="$out/documents" finetune.start="$out/base" output="$out/$1" "${@:2}"
+    tram train configs/mixed-memory.yaml output="$out/$1" data="$out/$2" finetune.start="$out/$3" "${@:4}"
 }
-runs=(base)
-for seed in 1 2; do
-    finetune "sentence-$seed" seed=$seed finetune.memory=null
-    finetune "depth1-$seed" seed=$seed finetune.memory.depth=1
-    finetune "full-$seed" seed=$seed
-    runs+=("sentence-$seed" "depth1-$seed" "full-$seed")
+for kind in sentence depth1 full source target; do
+    finetune "warm-$kind" warmup base finetune.updates=1200 finetune.cooldown=300 "${memory[$kind]}"
 done
-for side in source target; do
-    finetune "$side-1" finetune.memory.side=$side
-    runs+=("$side-1")
+runs=(sentence-1 depth1-1 full-1 sentence-2 depth1-2 full-2 source-1 target-1)
+for run in "${runs[@]}"; do
+    finetune "$run" documents "warm-${run%-*}" seed="${run#*-}" "${memory[${run%-*}]}"
 done
-# Without generated documents: rates as they served best there
-alone=(data="$out/real" finetune.lr=3e-4 finetune.lr_new=1e-2 finetune.updates=600 finetune.cooldown=200)
-finetune realsentence-1 "${alone[@]}" finetune.memory=null
-finetune realdepth1-1 "${alone[@]}" finetune.memory.depth=1
-finetune realfull-1 "${alone[@]}"
-runs+=(realsentence-1 realdepth1-1 realfull-1)
+for kind in sentence depth1 full; do # at the rates that served best there
+    finetune "real$kind-1" real base finetune.lr=3e-4 finetune.lr_new=1e-2 finetune.updates=600 finetune.cooldown=200 \
+        "${memory[$kind]}"
+    runs+=("real$kind-1")
+done
 
 say "4  translations and scores ($out/scores)"
 declare -A sources=([opendocs]=opendocs/dev [europarl]=benchmark/europarl.dev [news]=benchmark/news.dev [ted]=benchmark/ted.dev)
-for run in "${runs[@]}"; do
+for run in base "${runs[@]}"; do
     for set in opendocs europarl news ted; do
         source=$data/${sources[$set]}
         more=(--no-perplexity)

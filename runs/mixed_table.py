@@ -42,7 +42,7 @@ DIFFERS = """\
 What differs from the paper: a model of 256 instead of 512 dimensions, 4+2 instead of 6+6 layers, pre-norm, `read:
 add`; a vocabulary of 8,500 instead of 30,000; trained on software documents and parliament speeches for hours on a
 CPU, not on the benchmark's own training sets, which are not here, so TED and News are foreign to it; generated
-documents among the real ones of the second stage, except where a row says otherwise; Muon instead of AdamW; dev sets
+documents before the real ones of the second stage and among them, except where a row says otherwise; Muon instead of AdamW; dev sets
 instead of test sets; sacreBLEU on cased, detokenised text instead of BLEU on tokens. Only differences between rows of
 one table can be compared with the paper's.
 """
@@ -90,13 +90,16 @@ def order(run: str) -> tuple[int, str]:
 def named(run: str) -> str:
     """What a run is, for a reader."""
     kind, _, seed = run.partition("-")
+    if kind == "warm":
+        return f"{KINDS[seed]}: first on generated documents"
     return KINDS[kind] + (f", seed {seed}" if seed else "")
 
 
 def training_table(folder: Path, runs: list[str]) -> str:
-    """What every run cost."""
+    """What every run cost, and before them the warm-ups that they began with."""
+    warm = [f"warm-{kind}" for kind in KINDS if any(run.startswith(f"{kind}-") for run in runs)]
     rows = []
-    for run in runs:
+    for run in [*runs[:1], *(each for each in warm if (folder / each).exists()), *runs[1:]]:
         stage = folder / run / ("train" if run == "base" else "finetune")
         last = last_update(stage)
         held = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]

@@ -28,8 +28,8 @@ that `tram translate` works out of the box, and to show what the memory does; it
 
 ## Trained on
 
-{base} million target tokens as single sentences, then {finetune} million in whole documents with the memory (run
-`{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU), from two corpora and a grammar:
+{base} million target tokens as single sentences, then {warm} and {finetune} million in whole documents with the memory
+(mostly generated, then mostly real ones; run `{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU):
 
 - **opendocs**: documents of free software in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX), manuals
   (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents, 240,590
@@ -37,7 +37,7 @@ that `tram translate` works out of the box, and to show what the memory does; it
 - **europarl-direct**: speeches given in English in the European Parliament 1999–2012; 25,918 documents, 381,316
   sentences. Free to use with acknowledgement of the source (European Parliament; Koehn 2005). Speeches of the Europarl
   dev and test sets are taken out.
-- **generated documents** (`tram synthetic`, 8,000 of them, in the second stage only), which teach the memory what to
+- **generated documents** (`tram synthetic`, 8,000 of them, with the memory only), which teach the memory what to
   look for: the gender of what "it" is, *du* or *Sie*, the chosen term.
 
 The weights hold none of these texts as such, and are given under the licence of tram.
@@ -65,7 +65,8 @@ subtitles, nothing of the kind in training): {contrapro}.
 
 def values(folder: Path, run: str) -> dict[str, Any]:
     """How the model was trained."""
-    stages = {"base": folder / "base" / "train", "finetune": folder / run / "finetune"}
+    warm = folder / f"warm-{run.partition('-')[0]}"
+    stages = {"base": folder / "base" / "train", "warm": warm / "finetune", "finetune": folder / run / "finetune"}
     last = {name: last_update(stage) for name, stage in stages.items()}
     tokens = {name: f"{line['tokens'] / 1e6:.1f}" for name, line in last.items()}
     return tokens | {"run": run, "hours": sum(line["seconds"] for line in last.values()) / 3600}

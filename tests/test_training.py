@@ -22,8 +22,8 @@ import tram.training
 from conftest import Done, contents, made_up, refused, snapshot, write_pair
 from tram.arrays import PreparedData
 from tram.batches import SentencePlan, collate
-from tram.checkpoint import WEIGHTS, Checkpoints, load_tensors
-from tram.config import Config, write_yaml
+from tram.checkpoint import WEIGHTS, Checkpoints, load_tensors, weights
+from tram.config import Config, MemoryConfig, write_yaml
 from tram.corpus import ParallelDocument, write_parallel
 from tram.errors import InputError
 from tram.prepare import Settings, prepare
@@ -49,11 +49,11 @@ def metrics(output: Path, stage: str = "train") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (output / stage / "metrics.jsonl").read_text().splitlines()]
 
 
-def trainer_of(config: Config) -> Trainer:
-    """The trainer of the last stage that a config names."""
+def trainer_of(config: Config, first: Path | None = None) -> Trainer:
+    """The trainer of the last stage that a config names, from the model folder `first`."""
     stage, name = (config.train, "train") if config.finetune is None else (config.finetune, "finetune")
     assert stage is not None
-    return Trainer(config, stage, PreparedData.open(config.data), config.output / name)
+    return Trainer(config, stage, PreparedData.open(config.data), config.output / name, first)
 
 
 def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
@@ -282,6 +282,29 @@ def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
     tram.training.remember_config(configure(tmp_path, updates=5, keep=4, patience=7, log_every=2, average=2))
     with pytest.raises(InputError, match=r"train\.warmup: 10, not 11"):
         tram.training.remember_config(configure(tmp_path, updates=5, warmup=11))
+
+
+@pytest.mark.parametrize(
+    ("memory", "problem"),
+    [({"slots": 8}, "its memory has slots 4, finetune.memory.slots is 8; leave it out or start from a sentence model"),
+     ({"side": "source"}, "its memory has side both, finetune.memory.side is source"),
+     (None, "has a memory, and finetune.memory is null; start from a sentence model")],
+)  # fmt: skip
+def test_a_memory_that_is_there_is_trained_on_as_it_is_but_for_its_depth(
+    configure: Configure, tmp_path: Path, memory: dict[str, Any] | None, problem: str
+) -> None:
+    def config(name: str, **settings: Any) -> Config:
+        return configure(tmp_path / name, finetune=DOCUMENTS | {"updates": 2} | settings)
+
+    train(config("first", memory={"slots": 4, "depth": "full"}))
+    start = tmp_path / "first" / "finetune" / "model"
+    again = trainer_of(config("second", memory={"depth": 2}), start)
+    assert again.model.config.memory == MemoryConfig(slots=4, depth=2)
+    assert not again.new, "nothing of it is new"
+    assert same(weights(again.model), final_weights(tmp_path / "first", "finetune"))
+    assert trainer_of(config("third"), start).model.config.memory == MemoryConfig(slots=4, depth="full")
+    with pytest.raises(InputError, match=problem):
+        trainer_of(config("fourth", memory=memory), start)
 
 
 def command(config: Path) -> list[str]:

@@ -35,7 +35,7 @@ from tram.checkpoint import (
     save_model,
     weights,
 )
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
+from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
 from tram.files import write_text
@@ -117,6 +117,23 @@ class Standing:
     ended: bool = False
 
 
+def with_memory(model: ModelConfig, memory: MemoryConfig | None, start: str) -> ModelConfig:
+    """The model that a finetuning trains. A memory that is there already stays as it is; only its depth may change."""
+    if model.memory is not None:
+        if memory is None:
+            raise InputError(f"{start}: has a memory, and finetune.memory is null; start from a sentence model")
+        there = model.memory.model_dump()
+        asked = memory.model_dump(include=memory.model_fields_set)
+        for key in asked.keys() - {"depth"}:
+            if asked[key] != there[key]:
+                raise InputError(
+                    f"{start}: its memory has {key} {there[key]}, finetune.memory.{key} is {asked[key]}; leave it out "
+                    "or start from a sentence model"
+                )
+        memory = model.memory.model_copy(update=asked)
+    return checked(ModelConfig, model.model_dump() | {"memory": memory}, start)
+
+
 class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
@@ -151,9 +168,8 @@ class Trainer:
                     f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
                 )
             settings = about.model
-        if isinstance(self.stage_config, FinetuneConfig) and settings.memory is None:
-            wanted = settings.model_dump() | {"memory": self.stage_config.memory}
-            settings = checked(ModelConfig, wanted, str(first or "finetune"))
+        if isinstance(self.stage_config, FinetuneConfig):
+            settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
         model = Transformer(settings, self.data.vocabulary)
         loaded = set() if first is None else load_known_weights(model, first / WEIGHTS)
         return model, weights(model).keys() - loaded
