@@ -42,9 +42,9 @@ DIFFERS = """\
 What differs from the paper: a model of 256 instead of 512 dimensions, 4+2 instead of 6+6 layers, pre-norm, `read:
 add`; a vocabulary of 8,500 instead of 30,000; trained on software documents and parliament speeches for hours on a
 CPU, not on the benchmark's own training sets, which are not here, so TED and News are foreign to it; generated
-documents before the real ones of the second stage and among them, except where a row says otherwise; Muon instead of AdamW; dev sets
-instead of test sets; sacreBLEU on cased, detokenised text instead of BLEU on tokens. Only differences between rows of
-one table can be compared with the paper's.
+documents before the real ones of the second stage and among them, except where a row says otherwise; Muon instead of
+AdamW; dev sets instead of test sets; sacreBLEU on cased, detokenised text instead of BLEU on tokens. Only differences
+between rows of one table can be compared with the paper's.
 """
 
 
