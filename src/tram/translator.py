@@ -133,7 +133,7 @@ class Translator:
             flat = [sentence for document in documents for sentence in document]
             best = iter([options[0].text for options in self.n_best(flat, 1, advance)])
             return [[next(best) for _ in document] for document in documents]
-        parts = [self._parts(document) for document in documents]
+        parts = self._parts(documents)
         states = states or [self.start() for _ in documents]
         cursors = [Cursor(i, part.ids, state.carried)
                    for i, (part, state) in enumerate(zip(parts, states, strict=True))]  # fmt: skip
@@ -179,10 +179,10 @@ class Translator:
         }
         return state
 
-    def _parts(self, sentences: list[str]) -> "_Parts":
-        parts = _Parts(self.text, sentences, self.model.config.max_length - 2)
-        if parts.split:
-            warnings.warn(f"{parts.split} sentences were too long and were split for translation", stacklevel=3)
+    def _parts(self, documents: list[list[str]]) -> "list[_Parts]":
+        parts = [_Parts(self.text, document, self.model.config.max_length - 2) for document in documents]
+        if split := sum(part.split for part in parts):
+            warnings.warn(f"{split} sentences were too long and were split for translation", stacklevel=3)
         return parts
 
     def n_best(
@@ -191,7 +191,7 @@ class Translator:
         """The n best translations of every sentence, best first; n at most the beam."""
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
-        parts = self._parts(sentences)
+        (parts,) = self._parts([sentences])
         found: list[list[tuple[list[int], float]]] = [[] for _ in parts.ids]
         order = sorted(range(len(parts.ids)), key=lambda i: len(parts.ids[i]))
         for start in range(0, len(order), self.batch):
