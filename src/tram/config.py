@@ -265,3 +265,20 @@ def _keys(kind: type[BaseModel], prefix: str = "") -> list[str]:
             if isinstance(part, type) and issubclass(part, Section):
                 keys += _keys(part, f"{prefix}{name}.")
     return keys
+
+
+def with_memory(model: ModelConfig, memory: MemoryConfig | None, start: str) -> ModelConfig:
+    """The model that a finetuning trains. A memory that is there already stays as it is; only its depth may change."""
+    if model.memory is not None:
+        if memory is None:
+            raise InputError(f"{start}: has a memory, and finetune.memory is null; start from a sentence model")
+        there = model.memory.model_dump()
+        asked = memory.model_dump(include=memory.model_fields_set)
+        for key in asked:
+            if key != "depth" and asked[key] != there[key]:
+                raise InputError(
+                    f"{start}: its memory has {key} {there[key]}, finetune.memory.{key} is {asked[key]}; leave it out "
+                    "or start from a sentence model"
+                )
+        memory = model.memory.model_copy(update=asked)
+    return checked(ModelConfig, model.model_dump() | {"memory": memory}, start)

@@ -35,7 +35,7 @@ from tram.checkpoint import (
     save_model,
     weights,
 )
-from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
+from tram.config import Config, FinetuneConfig, TrainConfig, read_yaml, with_memory, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
 from tram.files import write_text
@@ -115,23 +115,6 @@ class Standing:
     best_update: int | None = None
     waited: int = 0  # evaluations since then
     ended: bool = False
-
-
-def with_memory(model: ModelConfig, memory: MemoryConfig | None, start: str) -> ModelConfig:
-    """The model that a finetuning trains. A memory that is there already stays as it is; only its depth may change."""
-    if model.memory is not None:
-        if memory is None:
-            raise InputError(f"{start}: has a memory, and finetune.memory is null; start from a sentence model")
-        there = model.memory.model_dump()
-        asked = memory.model_dump(include=memory.model_fields_set)
-        for key in asked.keys() - {"depth"}:
-            if asked[key] != there[key]:
-                raise InputError(
-                    f"{start}: its memory has {key} {there[key]}, finetune.memory.{key} is {asked[key]}; leave it out "
-                    "or start from a sentence model"
-                )
-        memory = model.memory.model_copy(update=asked)
-    return checked(ModelConfig, model.model_dump() | {"memory": memory}, start)
 
 
 class Trainer:
