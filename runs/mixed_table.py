@@ -112,11 +112,11 @@ def score_table(data: Data, found: dict[str, Documents], text: TextPipeline) -> 
     """Scores of all runs on a set, tested against (b) of the same seed and documents; and the signatures."""
     rows: list[list[str]] = []
     signatures: set[str] = set()
-    for run, hypotheses in found.items():
+    for run in found:
         kind, _, seed = run.partition("-")
         rival = f"{'real' * kind.startswith('real')}sentence-{seed or 1}"
         paired = rival in found and kind != "base" and run != rival
-        systems = [(rival, found[rival])] * paired + [(run, hypotheses)]
+        systems = [(name, found[name]) for name in ([rival, run] if paired else [run])]
         result = score_systems(systems, [data.references], data.sources, text)[-1]
         row = [named(run)]
         for score in result.scores:
