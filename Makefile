@@ -8,8 +8,8 @@ export TOKENIZERS_PARALLELISM ?= false
 
 .PHONY: demo test test-slow lint bench clean
 
-demo: $(VENV)/installed  ## from generated raw text to a scored translation
-	PATH="$(abspath $(BIN)):$$PATH" bash runs/demo.sh
+demo: $(VENV)/installed  ## a document translated by the model that comes with tram, and what its memory changed
+	$(BIN)/python runs/demo.py
 
 test: $(VENV)/installed  ## the test suite, under 8 minutes on two slow cores
 	$(BIN)/python -m pytest -m "not slow"

@@ -15,11 +15,11 @@ analyze() { # FOLDER NAME ARGUMENT ...
     [ -e "docs/figures/$1/$2.md" ] || tram analyze "$2" --output "docs/figures/$1" "${@:3}"
 }
 
-figures() { # FOLDER SOURCE REFERENCE MODEL SENTENCE_MODEL
-    local output=$1 texts=("$2" "$3") model=$4 sentence=$5
+figures() { # FOLDER SOURCE REFERENCE MODEL OPTION ...      the options: what `position` compares
+    local output=$1 texts=("$2" "$3") model=$4
     analyze "$output" attention "${texts[@]}" --model "$model"
     analyze "$output" attribution "${texts[@]}" --model "$model" --documents 50
-    analyze "$output" position "${texts[@]}" --model "$model" --baseline "$sentence"
+    analyze "$output" position "${texts[@]}" "${@:5}"
     analyze "$output" complexity --model "$model"
 }
 
@@ -31,11 +31,12 @@ trainings() { # FOLDER SOURCE REFERENCE DATA START RUNS OPTION ...
 }
 
 test=("$synthetic/raw/test.en" "$synthetic/raw/test.de")
-figures synthetic "${test[@]}" "$synthetic/memory" "$synthetic/memory/train/model"
+figures synthetic "${test[@]}" "$synthetic/memory" --model "$synthetic/memory" --baseline "$synthetic/memory/train/model"
 analyze synthetic planted "$synthetic/raw/suite.jsonl" --model "$synthetic/memory"
 
 dev=("$data/opendocs/dev.en" "$data/opendocs/dev.de")
-figures mixed "${dev[@]}" "$mixed/full-1" "$mixed/sentence-1"
+figures mixed "${dev[@]}" "$mixed/depth1-1" \
+    --hypothesis "$mixed/scores/depth1-1/opendocs.de" --baseline-hypothesis "$mixed/scores/sentence-1/opendocs.de"
 
 trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
     --config configs/synthetic.yaml --share 1

@@ -2,7 +2,7 @@
 # From the raw files of two corpora to docs/RESULTS.md: a sentence model; then, with the same number of updates and in the
 # same two steps, generated documents first, real ones after,
 #   (b) the sentence model trained on, (c) the paper's memory, gradient depth 1, (d) the memory with full depth,
-# two seeds each, and (d) on the source or the target side only; and (b), (c), (d) on real documents alone, one seed.
+# two seeds each, and (c) on the source or the target side only; and (b), (c), (d) on real documents alone, one seed.
 #
 #   bash runs/mixed.sh DATA [FOLDER]          DATA: with opendocs, europarl-direct and benchmark; FOLDER: runs/mixed
 #

@@ -26,8 +26,8 @@ KINDS = {
     "sentence": "(b) sentence model trained on",
     "depth1": "(c) memory, gradient depth 1",
     "full": "(d) memory, full depth",
-    "source": "(d) source side only",
-    "target": "(d) target side only",
+    "source": "(c) source side only",
+    "target": "(c) target side only",
     "realsentence": "(b) real documents only",
     "realdepth1": "(c) real documents only",
     "realfull": "(d) real documents only",
@@ -187,9 +187,10 @@ def page(data: Path, folder: Path) -> str:
             some = {run: picked(hypotheses, keep) for run, hypotheses in found.items()}
             parts += [f"Without the sentences that stand in the training data ({count:,} of"
                       f" {sum(map(len, keep)):,} are left):", score_table(test.only(keep), some, text)[0]]  # fmt: skip
-            if {"full-1", "sentence-1"} <= found.keys():
-                parts += ["By the index of the sentence in its document:",
-                          position_table(test, found, "full-1", "sentence-1")]  # fmt: skip
+            for run in ("depth1-1", "full-1"):
+                if {run, "sentence-1"} <= found.keys():
+                    parts += [f"{named(run)}, by the index of the sentence in its document:",
+                              position_table(test, found, run, "sentence-1")]  # fmt: skip
     parts += ["## Perplexity a subword on opendocs/dev by target history; pronouns", history_table(scores, runs)]
     parts += ["## Signatures", "\n".join(f"- `{signature}`" for signature in sorted(signatures))]
     parts.append("Intervals are 95%, from a bootstrap over documents (1,000 draws); p from the same draws, paired.")

@@ -52,7 +52,7 @@ Of this very folder, by `tram evaluate SOURCE REFERENCE` (beam 5; intervals: boo
 
 About a fifth of the sentences of opendocs/dev occur word for word in its training data; `docs/RESULTS.md` has scores
 without them, the models it was compared with, and what each of them cost. ContraPro sample (1,000 pronouns of film
-subtitles, nothing of the kind in training): {contrapro}.
+subtitles, nothing of the kind in training): {contrapro}; chance is {chance:.1f}%.
 
 ## Limits
 
@@ -101,6 +101,7 @@ def card(folder: Path, run: str, model: Path) -> str:
         sides={"both": "encoder and decoder", "source": "the encoder", "target": "the decoder"}[memory.side],
         scores=table,
         signatures=signatures,
+        chance=100 * overall["chance"],
         contrapro=f"{100 * overall['accuracy']:.1f}% right [{100 * overall['low']:.1f}, {100 * overall['high']:.1f}]",
         **values(folder, run),
     )
