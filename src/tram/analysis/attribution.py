@@ -150,7 +150,7 @@ def token_gradients(
 
     Backward passes also walk over the sentences behind j, with zeros; leaving those out would save less than half.
     """
-    with full_depth(model), embedded_leaves(model) as leaves, torch.enable_grad():
+    with full_depth(model), embedded_leaves(model) as leaves, flushed(), torch.enable_grad():
         decoded = model.decode(document.decoder_input, model.encode(document.source))
         counts = decoded.layout.counts.tolist()
         labels = document.labels.flatten().index_select(0, decoded.layout.rows).split(counts)
@@ -191,6 +191,16 @@ def embedded_leaves(model: Transformer) -> Iterator[list[Tensor]]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """Inside, denormal numbers are zero: gradients from far back get that small, and products of them are slow."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 @dataclass(frozen=True)
