@@ -17,7 +17,6 @@ analyze() { # FOLDER NAME ARGUMENT ...
 
 figures() { # FOLDER SOURCE REFERENCE MODEL OPTION ...      the options: what `position` compares
     local output=$1 texts=("$2" "$3") model=$4
-    analyze "$output" attention "${texts[@]}" --model "$model"
     analyze "$output" attribution "${texts[@]}" --model "$model" --documents 50
     analyze "$output" position "${texts[@]}" "${@:5}"
     analyze "$output" complexity --model "$model"
@@ -32,11 +31,26 @@ trainings() { # FOLDER SOURCE REFERENCE DATA START RUNS OPTION ...
 
 test=("$synthetic/raw/test.en" "$synthetic/raw/test.de")
 figures synthetic "${test[@]}" "$synthetic/memory" --model "$synthetic/memory" --baseline "$synthetic/memory/train/model"
+analyze synthetic attention "${test[@]}" --model "$synthetic/memory"
 analyze synthetic planted "$synthetic/raw/suite.jsonl" --model "$synthetic/memory"
 
 dev=("$data/opendocs/dev.en" "$data/opendocs/dev.de")
 figures mixed "${dev[@]}" "$mixed/depth1-1" \
     --hypothesis "$mixed/scores/depth1-1/opendocs.de" --baseline-hypothesis "$mixed/scores/sentence-1/opendocs.de"
+
+# The attention map prints its text, and the corpora stay out of the repo: so the letter, and its translation.
+letter=("$mixed/letter.en" "$mixed/letter.de")
+python - "$mixed/depth1-1" "${letter[@]}" <<'PYTHON'
+import sys
+from pathlib import Path
+from tram import Translator
+from tram.text import split_document
+
+sentences = split_document(Path("examples/letter.txt").read_text(encoding="utf-8"), "en").sentences
+for path, lines in zip(sys.argv[2:], (sentences, Translator.load(sys.argv[1]).translate(sentences))):
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+PYTHON
+analyze mixed attention "${letter[@]}" --model "$mixed/depth1-1"
 
 trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
     --config configs/synthetic.yaml --share 1

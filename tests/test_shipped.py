@@ -42,7 +42,7 @@ def test_a_long_document_neither_loops_nor_shrinks(translator: Translator) -> No
     assert loops == []
 
 
-def test_translate_keeps_paragraphs(tmp_path: Path, tram: Callable[..., Done]) -> None:
+def test_translate_keeps_paragraphs(tram: Callable[..., Done]) -> None:
     done = tram("translate", EXAMPLES / "letter.txt")
     assert done.code == 0, done.err
     source = (EXAMPLES / "letter.txt").read_text(encoding="utf-8")
