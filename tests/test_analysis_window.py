@@ -126,6 +126,9 @@ def test_the_command_trains_the_windows_once(
     per_update = [row["tokens_per_update"] for row in numbers["runs"]]
     assert per_update[0] < per_update[2]
     assert all(math.isfinite(row["last_half"]["spread"]) for row in numbers["runs"])
+    # The window of the config is the run that `placement` and `memory-size` train as well.
+    names = {"slots16-both-layers_-1" + window for window in ("-window_1", "-window_3", "")}
+    assert {folder.name for folder in (tmp_path / "runs").iterdir()} == names
     before = snapshot(tmp_path / "runs")
     assert tram(*command).code == 0
     assert snapshot(tmp_path / "runs") == before

@@ -113,7 +113,9 @@ def train_windows(recipe: Recipe, windows: Sequence[str]) -> list[Path]:
     """The folders of a run for each window; those that are missing are trained first."""
     need_matplotlib()  # before an hour of training
     memory = recipe.start_model.memory or recipe.memory()
-    variants = [Variant(memory, parse_window(text)) for text in windows]
+    chosen = [parse_window(text) for text in windows]
+    usual = recipe.settings.window  # so that this run is the one the other analyses train
+    variants = [Variant(memory, None if each == usual else each) for each in chosen]
     train_all(recipe, variants)
     return [recipe.folder(variant) for variant in variants]
 
