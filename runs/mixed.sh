@@ -68,7 +68,9 @@ done
 say "4  translations and scores ($out/scores)"
 declare -A sources=([opendocs]=opendocs/dev [europarl]=benchmark/europarl.dev [news]=benchmark/news.dev [ted]=benchmark/ted.dev)
 for run in base "${runs[@]}"; do
-    for set in opendocs europarl news ted; do
+    sets=(opendocs europarl news ted)
+    [[ $run != real* ]] || sets=(opendocs europarl) # why generated documents are needed shows there
+    for set in "${sets[@]}"; do
         source=$data/${sources[$set]}
         more=(--no-perplexity)
         [ $set != opendocs ] || more=()
