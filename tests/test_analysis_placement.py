@@ -14,11 +14,11 @@ from helpers import tiny_config, tiny_model
 from tram.analysis import trainings
 from tram.analysis.placement import Entry, draw, listed, placement, places
 from tram.analysis.report import markdown_table
-from tram.analysis.trainings import error_bars, translate_and_score
+from tram.analysis.trainings import error_bars, translate_and_score, translations
 from tram.checkpoint import save_model
 from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
-from tram.metrics import Score, score_systems
+from tram.metrics import Difference, score_systems
 
 
 def layers_of(encoder: int, decoder: int) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -98,9 +98,9 @@ def test_systems_keep_their_order_and_are_compared_with_the_one_that_is_named(mo
 
 
 def test_error_bars_are_distances_and_none_without_intervals() -> None:
-    scores = [Score("s-BLEU", 20.0, "", 18.0, 23.0), Score("s-BLEU", 10.0, "", 10.5, 12.0)]
-    assert error_bars(scores) == [[2.0, 0.0], [3.0, 2.0]]
-    assert error_bars([*scores, Score("s-BLEU", 5.0, "")]) is None
+    found = [Difference("s-BLEU", 2.0, 0.0, 5.0, 0.1, ""), Difference("s-BLEU", -1.0, -0.5, 1.0, 0.1, "")]
+    assert error_bars(found) == [[2.0, 0.0], [3.0, 2.0]]
+    assert error_bars([*found, Difference("s-BLEU", 5.0, None, None, None, "")]) is None
 
 
 def test_a_table_in_markdown() -> None:
@@ -111,8 +111,30 @@ def test_one_document_gives_no_interval_and_a_picture_all_the_same() -> None:
     documents = [each.target for each in made_up([5], seed=3)]
     results = score_systems([("base", documents), ("memory", documents)], [documents])
     entries = [Entry("base", Path("a"), "none"), Entry("memory", Path("b"), "both", (1,), (0, 1))]
-    labels = [label.get_text() for label in draw(entries, results).axes[0].get_yticklabels()]
-    assert labels == ["base", "memory (E1 D0,1)"]
+    panel = draw(entries, results).axes[0]
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["base", "memory (E1 D0,1)"]
+    assert [text.get_text() for text in panel.texts] == ["100.00", "100.00", "s-BLEU"]
+
+
+def test_a_model_translates_the_same_documents_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    loaded = []
+
+    def load(folder: Path, beam: int) -> Parrot:
+        loaded.append((folder.name, beam))
+        return Parrot(Path("2"))
+
+    monkeypatch.setattr(trainings.Translator, "load", load)
+    for name in ("one", "copy", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(b"weights" if name != "other" else b"others")
+    sources = [["a b", "c d"], ["e f"]]
+    kept = tmp_path / "translations"
+    first = translations("one", tmp_path / "one", sources, 1, kept)
+    assert translations("copy", tmp_path / "copy", sources, 1, kept) == first
+    assert loaded == [("one", 1)]
+    for name, texts, beam in (("other", sources, 1), ("one", sources[:1], 1), ("one", sources, 2)):
+        translations(name, tmp_path / name, texts, beam, kept)
+    assert len(loaded) == 4
 
 
 def test_the_command_trains_every_placement_once_and_lists_models(

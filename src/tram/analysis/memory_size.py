@@ -27,6 +27,7 @@ from tram.analysis.trainings import (
     CONTROL,
     Recipe,
     Variant,
+    difference_named,
     difference_sentence,
     error_bars,
     recipe_sentence,
@@ -134,7 +135,7 @@ def memory_size(
     control, *models = train_all(recipe, [CONTROL, *variants])
     names = ["sentence model", "trained on without memory", *(f"{size} slots" for size in sizes)]
     systems = list(zip(names, [recipe.start_folder, control, *models], strict=True))
-    scored = translate_and_score(systems, documents, beam, against=1)
+    scored = translate_and_score(systems, documents, beam, against=1, kept=recipe.translations)
     results = []
     with Progress("attention maps", len(sizes), "sizes") as progress:
         for size, variant, model, scores in zip(sizes, variants, models, scored[2:], strict=True):
@@ -195,8 +196,8 @@ def describe(
         "a sentence, then over sentences, then over the memory units. Not normalised in nats; `of ln n` divides a "
         "sentence's gain by the logarithm of its number of keys (tokens for the update, slots for the output "
         f"attention). {recipe_sentence(recipe)} `Trained on without memory` had the same updates. s-BLEU (beam {beam}) "
-        f"is on {documents} documents, with the 95% interval of a bootstrap over documents. Signature: "
-        f"{best.bleu.signature}.",
+        f"is on {documents} documents, with the 95% interval of a bootstrap over documents; the figure has the paired "
+        f"differences to that model, with theirs. Signature: {best.bleu.signature}.",
     ])  # fmt: skip
 
 
@@ -211,7 +212,7 @@ def largest_gain(results: list[SizeResult], attention: Literal["update", "output
 
 
 def draw(results: list[SizeResult], baselines: Sequence[SystemResult]) -> "Figure":
-    """Gain in nats, gain as a share of what is possible, and s-BLEU, by number of slots."""
+    """Gain in nats, gain as a share of what is possible, and s-BLEU against the control, by number of slots."""
     figure, (nats, share, bleu) = new_figure(1, 3, width=PAGE)
     slots = [result.slots for result in results]
     for attention, colour, marker in (("update", COLOURS[0], "o"), ("output", COLOURS[1], "s")):
@@ -219,12 +220,14 @@ def draw(results: list[SizeResult], baselines: Sequence[SystemResult]) -> "Figur
         style = {"color": colour, "marker": marker, "label": f"{attention} attention"}
         nats.plot(slots, [gain.nats for gain in gains], **style)
         share.plot(slots, [100 * gain.share for gain in gains], **style)
-    scores = [result.bleu for result in results]
-    bleu.errorbar(slots, [score.value for score in scores], error_bars(scores), color=COLOURS[2], marker="D", capsize=2)
+    found = [difference_named(result.scores, "s-BLEU") for result in results]
+    heights = [each.difference for each in found]
+    bleu.errorbar(slots, heights, error_bars(found), color=COLOURS[2], marker="D", capsize=2)
     for each, line in zip(baselines, (":", "--"), strict=True):
-        value = score_named(each, "s-BLEU").value
+        value = difference_named(each, "s-BLEU").difference
         bleu.axhline(value, color=COLOURS[-1], linestyle=line, linewidth=1, label=each.name)
-    for axes, label in ((nats, "information gain (nats)"), (share, "information gain (% of ln n)"), (bleu, "s-BLEU")):
+    labels = ("information gain (nats)", "information gain (% of ln n)", "s-BLEU against no memory")
+    for axes, label in zip((nats, share, bleu), labels, strict=True):
         axes.set_xscale("log", base=2)
         axes.set_xticks(slots, [str(size) for size in slots])
         axes.minorticks_off()

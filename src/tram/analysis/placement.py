@@ -19,6 +19,7 @@ from tram.analysis.trainings import (
     CONTROL,
     Recipe,
     Variant,
+    difference_named,
     difference_sentence,
     error_bars,
     recipe_sentence,
@@ -100,7 +101,7 @@ def train_placements(recipe: Recipe) -> list[Entry]:
     rows = places(recipe.start_model)
     variants = [Variant(recipe.memory(side=place.side, layers=place.layers)) for place in rows]
     control, *models = train_all(recipe, [CONTROL, *variants])
-    baselines = [listed("sentence model", recipe.start_folder), listed("trained on without memory", control)]
+    baselines = [listed("sentence model", recipe.start), listed("trained on without memory", control)]
     names = [f"{SIDES[place.side]}, {place.name}" for place in rows]
     return [*baselines, *(listed(name, model) for name, model in zip(names, models, strict=True))]
 
@@ -116,7 +117,8 @@ def placement(
     if all(entry.side == "none" for entry in entries):
         raise InputError("none of the models has a memory, so there is no placement to compare; give one that has")
     against = 0 if recipe is None else 1
-    results = translate_and_score([(entry.name, entry.model) for entry in entries], documents, beam, against)
+    systems = [(entry.name, entry.model) for entry in entries]
+    results = translate_and_score(systems, documents, beam, against, None if recipe is None else recipe.translations)
     numbers = {
         "test_documents": len(documents),
         "beam": beam,
@@ -172,8 +174,9 @@ def describe(
         markdown_table(header, rows),
         "How: layers count from 0; E and D in the figure are those of encoder and decoder. s-BLEU and d-BLEU (each "
         f"document one segment) on {documents} documents, beam {beam}, with 95% intervals of a bootstrap over "
-        f"documents. Differences are against `{entries[against].name}`, paired on the same draws; p-values are for one "
-        "comparison each, not corrected for their number. "
+        f"documents, and in the figure with those of the differences. Differences are against "
+        f"`{entries[against].name}`, paired on the same draws; p-values are for one comparison each, not corrected for "
+        "their number. "
         + ("" if recipe is None else f"{recipe_sentence(recipe)} ")
         + f"Signatures: {'; '.join(score_named(results[0], name).signature for name in MEASURES)}.",
     ])  # fmt: skip
@@ -191,16 +194,21 @@ def _difference(result: SystemResult) -> str:
 
 
 def draw(entries: Sequence[Entry], results: Sequence[SystemResult], against: int = 0) -> "Figure":
-    """A dot with its interval for every row; the baseline's score as a line."""
+    """A row for every model: how far it is from the baseline, with its interval, and its score in figures."""
     figure, panels = new_figure(1, 2, width=PAGE, height=0.8 + 0.24 * len(entries))
     heights = list(range(len(entries)))[::-1]
     for axes, name, colour in zip(panels, MEASURES, COLOURS, strict=False):
-        scores = [score_named(result, name) for result in results]
-        axes.axvline(scores[against].value, color=COLOURS[-1], linestyle=":", linewidth=1)
-        axes.errorbar([score.value for score in scores], heights, xerr=error_bars(scores), fmt="o", color=colour,
+        found = [difference_named(result, name) for result in results]
+        axes.axvline(0, color=COLOURS[-1], linestyle=":", linewidth=1)
+        axes.errorbar([each.difference for each in found], heights, xerr=error_bars(found), fmt="o", color=colour,
                       capsize=2, linewidth=1)  # fmt: skip
-        axes.set_xlabel(name.replace("/doc", "") + ", with its 95% interval")
+        short = name.replace("/doc", "")
+        axes.set_xlabel(f"{short} against no memory" if entries[against].side == "none" else f"{short} difference")
         axes.set_yticks(heights, [""] * len(entries))
+        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center"}
+        for height, result in zip(heights, results, strict=True):
+            axes.annotate(f"{score_named(result, name).value:.2f}", (1, height), (4, 0), **beside)
+        axes.annotate(short, (1, len(entries) - 0.4), (4, 0), **beside)
     panels[0].set_yticks(heights, [_label(entry) for entry in entries])
     return figure
 

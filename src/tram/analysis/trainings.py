@@ -23,11 +23,12 @@ import numpy as np
 from tram.arrays import PreparedData, SplitWriter
 from tram.checkpoint import WEIGHTS, find_model, read_model_file
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
+from tram.console import plain_warnings
 from tram.corpus import ParallelDocument, read_parallel
 from tram.display import Progress
 from tram.errors import InputError
 from tram.files import fingerprint, replacing, write_json
-from tram.metrics import Score, SystemResult, score_systems
+from tram.metrics import Difference, Score, SystemResult, score_systems
 from tram.training import Trainer, train
 from tram.transformer import Transformer
 from tram.translator import Translator
@@ -98,6 +99,11 @@ class Recipe:
         if self.start_model.norm == "pre":  # such a model knows no other way of reading
             base["read"] = "add"
         return checked(MemoryConfig, base | changes, "memory")
+
+    @property
+    def translations(self) -> Path:
+        """Where analyses keep what the models made of the test documents."""
+        return self.runs / "translations"
 
     @cached_property
     def documents(self) -> Path:
@@ -245,18 +251,38 @@ def read_test(source: Path, reference: Path, documents: int | None = None) -> li
 
 
 def translate_and_score(
-    systems: Sequence[tuple[str, Path]], documents: Sequence[ParallelDocument], beam: int, against: int = 0
+    systems: Sequence[tuple[str, Path]],
+    documents: Sequence[ParallelDocument],
+    beam: int,
+    against: int = 0,
+    kept: Path | None = None,
 ) -> list[SystemResult]:
-    """Translate with every model, and compare each with the one numbered `against`: paired bootstrap over documents."""
+    """Translate with every model, and compare each with the one numbered `against`: paired bootstrap over documents.
+
+    kept: folder of translations, so that a second analysis, or one that was stopped, has each model translate once.
+    """
     sources, gold = [each.source for each in documents], [each.target for each in documents]
-    found = []
-    for name, folder in systems:
-        translator = Translator.load(folder, beam=beam)
-        with Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
-            found.append((name, translator.translate_documents(sources, progress.advance)))
+    found = [(name, translations(name, folder, sources, beam, kept)) for name, folder in systems]
     results = score_systems([found[against], *found[:against], *found[against + 1 :]], [gold])
     results.insert(against, results.pop(0))
     return results
+
+
+def translations(
+    name: str, folder: Path, sources: list[list[str]], beam: int, kept: Path | None = None
+) -> list[list[str]]:
+    """What a model makes of some documents."""
+    path = None
+    if kept is not None:
+        path = kept / f"{fingerprint([_digest(folder / WEIGHTS), sources, beam])}.json"
+        if path.exists():
+            return list(json.loads(path.read_text(encoding="utf-8")))
+    translator = Translator.load(folder, beam=beam)
+    with plain_warnings(), Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
+        found = translator.translate_documents(sources, progress.advance)
+    if path is not None:
+        write_json(path, found)
+    return found
 
 
 def score_named(result: SystemResult, name: str) -> Score:
@@ -274,20 +300,26 @@ def score_text(score: Score) -> str:
     return f"{score.value:.2f}" + ("" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})")
 
 
+def difference_named(result: SystemResult, name: str) -> Difference:
+    """How one of a system's scores differs from the baseline's; the baseline's own does not."""
+    nothing = Difference(name, 0.0, 0.0, 0.0, None, "")
+    return next((difference for difference in result.differences if difference.name == name), nothing)
+
+
 def difference_sentence(result: SystemResult, name: str, baseline: str) -> str:
     """How a system's score differs from the baseline's, and whether chance explains it."""
-    found = next(difference for difference in result.differences if difference.name == name)
+    found = difference_named(result, name)
     text = f"{found.difference:+.2f} {name} against {baseline}"
     if found.low is None or found.high is None or found.p is None:
         return f"{text} (one document: no interval)"
     return f"{text} (95% interval {found.low:+.2f} to {found.high:+.2f}, p = {found.p:.3f})"
 
 
-def error_bars(scores: Sequence[Score]) -> list[list[float]] | None:
-    """Distances from the scores to the ends of their intervals, as matplotlib wants them; None without intervals."""
-    bounds = [(score.value - score.low, score.high - score.value)
-              for score in scores if score.low is not None and score.high is not None]  # fmt: skip
-    if len(bounds) < len(scores):
+def error_bars(differences: Sequence[Difference]) -> list[list[float]] | None:
+    """Distances from the differences to the ends of their intervals, as matplotlib wants them; None without any."""
+    bounds = [(each.difference - each.low, each.high - each.difference)
+              for each in differences if each.low is not None and each.high is not None]  # fmt: skip
+    if len(bounds) < len(differences):
         return None
     return [[max(below, 0.0) for below, _ in bounds], [max(above, 0.0) for _, above in bounds]]
 
@@ -297,8 +329,8 @@ def recipe_sentence(recipe: Recipe) -> str:
     settings = recipe.settings
     return (
         f"Each model is the sentence model `{recipe.start}` finetuned for {recipe.updates:,} updates on "
-        f"{recipe.share:.0%} of the training documents of `{recipe.data}` (lr {settings.lr:g}, new "
-        f"parameters {settings.lr_new:g}, {settings.documents} documents at a time, seed {recipe.seed}), one run "
+        f"{recipe.share:.0%} of the training documents of `{recipe.data}` ({settings.optimizer}, lr {settings.lr:g}, "
+        f"new parameters {settings.lr_new:g}, {settings.documents} documents at a time, seed {recipe.seed}), one run "
         "each; the best of its looks at the held-out documents is taken."
     )
 
