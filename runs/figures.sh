@@ -54,5 +54,6 @@ analyze mixed attention "${letter[@]}" --model "$mixed/depth1-1"
 
 trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
     --config configs/synthetic.yaml --share 1
-trainings mixed "${dev[@]}" "$mixed/prepared" "$mixed/base" "$mixed/variants" \
-    --config configs/mixed-memory.yaml --set finetune.documents=2 --share 0.1
+trainings mixed "${dev[@]}" "$mixed/documents" "$mixed/base" "$mixed/variants" \
+    --config configs/mixed-memory.yaml --set finetune.documents=2 --share 0.1 \
+    --set finetune.optimizer=adamw --set finetune.lr=2e-4 --set finetune.lr_new=2e-3 # Muon's step costs more than these batches
