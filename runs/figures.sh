@@ -40,7 +40,7 @@ figures mixed "${dev[@]}" "$mixed/depth1-1" \
 
 # The attention map prints its text, and the corpora stay out of the repo: so the letter, and its translation.
 letter=("$mixed/letter.en" "$mixed/letter.de")
-python - "$mixed/depth1-1" "${letter[@]}" <<'PYTHON'
+[ -e "${letter[1]}" ] || python - "$mixed/depth1-1" "${letter[@]}" <<'PYTHON'
 import sys
 from pathlib import Path
 from tram import Translator

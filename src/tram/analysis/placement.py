@@ -174,7 +174,7 @@ def describe(
         markdown_table(header, rows),
         "How: layers count from 0; E and D in the figure are those of encoder and decoder. s-BLEU and d-BLEU (each "
         f"document one segment) on {documents} documents, beam {beam}, with 95% intervals of a bootstrap over "
-        f"documents, and in the figure with those of the differences. Differences are against "
+        "documents, and in the figure with those of the differences. Differences are against "
         f"`{entries[against].name}`, paired on the same draws; p-values are for one comparison each, not corrected for "
         "their number. "
         + ("" if recipe is None else f"{recipe_sentence(recipe)} ")
@@ -189,7 +189,7 @@ def _layers(numbers: Sequence[int]) -> str:
 def _difference(result: SystemResult) -> str:
     if not result.differences:
         return "–"
-    found = result.differences[0]
+    found = difference_named(result, MEASURES[0])
     return f"{found.difference:+.2f}" + ("" if found.p is None else f" (p = {found.p:.3f})")
 
 

@@ -302,8 +302,9 @@ def score_text(score: Score) -> str:
 
 def difference_named(result: SystemResult, name: str) -> Difference:
     """How one of a system's scores differs from the baseline's; the baseline's own does not."""
-    nothing = Difference(name, 0.0, 0.0, 0.0, None, "")
-    return next((difference for difference in result.differences if difference.name == name), nothing)
+    if not result.differences:
+        return Difference(name, 0.0, 0.0, 0.0, None, "")
+    return next(difference for difference in result.differences if difference.name == name)
 
 
 def difference_sentence(result: SystemResult, name: str, baseline: str) -> str:
