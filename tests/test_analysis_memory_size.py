@@ -19,9 +19,9 @@ from conftest import Corpus, Done, refused, snapshot
 from helpers import few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
 from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain, memory_gains
-from tram.analysis.trainings import CONTROL, Recipe, Variant, finetune_settings, share_of
+from tram.analysis.trainings import CONTROL, Recipe, Variant, finetune_settings, recipe_sentence, share_of
 from tram.arrays import PreparedData
-from tram.checkpoint import load_model
+from tram.checkpoint import load_model, save_model, weights
 from tram.config import FinetuneConfig, MemoryConfig
 from tram.errors import InputError
 from tram.metrics import SystemResult
@@ -267,12 +267,17 @@ def test_bad_input_is_refused_before_anything_is_trained(
     assert not list((tmp_path / "runs").glob("*/finetune"))
 
 
-def test_a_model_that_has_a_memory_is_no_start(prepared: Path, tmp_path: Path) -> None:
-    from tram.checkpoint import save_model
-
-    save_model(tiny_model(tiny_config(memory=MemoryConfig())), tmp_path / "model")
-    with pytest.raises(InputError, match="has a memory already"):
-        Recipe(prepared, tmp_path / "model", tmp_path).need_sentence_model()
+def test_a_start_that_has_a_memory_is_used_without_it(prepared: Path, tmp_path: Path) -> None:
+    model = tiny_model(tiny_config(memory=MemoryConfig(slots=5))).float()
+    save_model(model, tmp_path / "model")
+    recipe = Recipe(prepared, tmp_path / "model", tmp_path / "runs")
+    assert recipe.start_model.memory is None
+    assert recipe.start_folder.parent == tmp_path / "runs"
+    assert Recipe(prepared, tmp_path / "model", tmp_path / "runs").start_folder == recipe.start_folder
+    assert "without its memory" in recipe_sentence(recipe)
+    found = weights(load_model(recipe.start_folder))
+    assert found.keys() == {name for name in weights(model) if ".context." not in name}
+    assert all(torch.equal(value, weights(model)[name]) for name, value in found.items())
 
 
 def test_settings_come_from_the_finetune_section_of_a_config(tmp_path: Path) -> None:

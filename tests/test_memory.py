@@ -534,6 +534,19 @@ def test_a_memory_read_with_add_starts_exactly_at_the_sentence_model(norm: str) 
         assert gradient.abs().max() > 1e-4
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_without_its_memory_a_model_is_what_it_is_when_nothing_is_read(norm: str) -> None:
+    model = memory_model(norm, read="add", side="both")
+    alone = model.without_memory()
+    assert not alone.has_context
+    assert not torch.equal(model(*batch()), alone(*batch()))
+    with torch.no_grad():
+        for unit in units(model):
+            unit.output_attention.output.weight.zero_()
+            unit.output_attention.output.bias.zero_()
+    close(model(*batch()), alone(*batch()))
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["residual", "attention", "activation"])
 @pytest.mark.parametrize("side", ["source", "target"])

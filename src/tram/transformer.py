@@ -297,6 +297,13 @@ class Transformer(nn.Module):
             for layer in memory.layer_numbers(config.decoder_layers):
                 self.decoder.layers[layer].self_attention.context = Memory(config, memory)
 
+    def without_memory(self) -> "Transformer":
+        """The sentence model inside: the same layers, and nothing between sentences."""
+        alone = Transformer(self.config.model_copy(update={"memory": None}), self.vocabulary)
+        alone.to(self.tokens.weight).train(self.training)
+        alone.load_state_dict(self.state_dict(), strict=False)  # passes over the memory's tensors
+        return alone
+
     def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
         """Teacher-forced logits.
 

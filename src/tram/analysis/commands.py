@@ -211,7 +211,9 @@ def read_translations(path: Path, gold: list[list[str]]) -> list[list[str]]:
 Test = Annotated[Path, typer.Argument(help="Documents to translate and score.")]
 Reference = Annotated[Path, typer.Argument(help="Their right translations.")]
 Prepared = Annotated[Path, typer.Option("--data", help="Folder made by `tram prepare`, to train on.")]
-Start = Annotated[Path, typer.Option("--start", help="Sentence model that every variant is finetuned from.")]
+Start = Annotated[
+    Path, typer.Option("--start", help="Model that every variant is finetuned from; a memory is taken off first.")
+]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder for the trained variants; finished ones are used again.")]
 Updates = Annotated[int, typer.Option(help="Updates of each finetuning.")]
 ShareOption = Annotated[float, typer.Option("--share", help="Share of the training documents to train on.")]
@@ -255,7 +257,9 @@ def window(
     ] = None,
     train: Annotated[bool, typer.Option("--train", help="Train a run for each window first.")] = False,
     data: Annotated[Path | None, typer.Option("--data", help="With --train: folder made by `tram prepare`.")] = None,
-    start: Annotated[Path | None, typer.Option("--start", help="With --train: model to finetune.")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--start", help="With --train: model to finetune; a memory is taken off first.")
+    ] = None,
     runs: Annotated[Path | None, typer.Option("--runs", help="With --train: folder for the runs.")] = None,
     windows: Annotated[
         str, typer.Option(help="With --train: most sentences between two updates, or `document`.")
@@ -319,7 +323,8 @@ def placement(
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="To train: folder made by `tram prepare`.")] = None,
     start: Annotated[
-        Path | None, typer.Option("--start", help="The sentence model: baseline, and what to finetune.")
+        Path | None,
+        typer.Option("--start", help="The sentence model: baseline, and what to finetune, any memory taken off."),
     ] = None,
     runs: Annotated[Path | None, typer.Option("--runs", help="To train: folder for the trained variants.")] = None,
     updates: Updates = 500,

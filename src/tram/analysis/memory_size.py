@@ -127,7 +127,6 @@ def memory_size(
     need_matplotlib()
     if not sizes or min(sizes) < 1:
         raise InputError(f"sizes {', '.join(map(str, sizes)) or '(none)'}: give numbers of slots from 1 on, as 8,16,32")
-    recipe.need_sentence_model()
     start = Translator.load(recipe.start_folder)
     encoded = [encode(start, document) for document in documents]
     sizes = sorted(set(sizes))

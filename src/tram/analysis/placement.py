@@ -97,11 +97,10 @@ def listed(name: str, model: Path) -> Entry:
 def train_placements(recipe: Recipe) -> list[Entry]:
     """The sentence model, the same trained on without memory, and every placement; what is missing is trained."""
     need_matplotlib()  # before an hour of training
-    recipe.need_sentence_model()
     rows = places(recipe.start_model)
     variants = [Variant(recipe.memory(side=place.side, layers=place.layers)) for place in rows]
     control, *models = train_all(recipe, [CONTROL, *variants])
-    baselines = [listed("sentence model", recipe.start), listed("trained on without memory", control)]
+    baselines = [listed("sentence model", recipe.start_folder), listed("trained on without memory", control)]
     names = [f"{SIDES[place.side]}, {place.name}" for place in rows]
     return [*baselines, *(listed(name, model) for name, model in zip(names, models, strict=True))]
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tram.arrays import PreparedData, SplitWriter
-from tram.checkpoint import WEIGHTS, find_model, read_model_file
+from tram.checkpoint import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.console import plain_warnings
 from tram.corpus import ParallelDocument, read_parallel
@@ -29,6 +29,7 @@ from tram.display import Progress
 from tram.errors import InputError
 from tram.files import fingerprint, replacing, write_json
 from tram.metrics import Difference, Score, SystemResult, score_systems
+from tram.subwords import TextPipeline
 from tram.training import Trainer, train
 from tram.transformer import Transformer
 from tram.translator import Translator
@@ -63,7 +64,7 @@ class Recipe:
     """How all variants are trained. settings: everything that is not said here, as in a config's `finetune`."""
 
     data: Path  # prepared
-    start: Path  # a sentence model
+    start: Path  # a sentence model, or one whose memory is taken off
     runs: Path
     updates: int = 500
     share: float = 0.1  # of the training documents
@@ -78,20 +79,25 @@ class Recipe:
 
     @cached_property
     def start_folder(self) -> Path:
-        """The folder of the sentence model, written so that it is never taken for one of the config's keywords."""
-        return find_model(self.start).absolute()
+        """The folder of the sentence model; one that is inside a model with a memory is written below `runs`, once."""
+        folder = find_model(self.start)
+        if not self.start_has_memory:
+            return folder
+        alone = self.runs / f"start-{_digest(folder / WEIGHTS)}"
+        if not alone.exists():
+            text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+            save_model(load_model(folder).without_memory(), alone, text)
+        return alone
+
+    @cached_property
+    def start_has_memory(self) -> bool:
+        """Whether a memory has to be taken off first."""
+        return read_model_file(find_model(self.start)).model.memory is not None
 
     @cached_property
     def start_model(self) -> ModelConfig:
         """The sizes of the model that all variants start from."""
         return read_model_file(self.start_folder).model
-
-    def need_sentence_model(self) -> None:
-        """Refuse to put a memory onto a model that has one."""
-        if self.start_model.memory is not None:
-            raise InputError(
-                f"{self.start}: has a memory already; give the sentence model it was finetuned from (RUN/train/model)"
-            )
 
     def memory(self, **changes: Any) -> MemoryConfig:
         """The recipe's memory with some of its settings changed."""
@@ -134,7 +140,7 @@ class Recipe:
             "seed": self.seed,
             "model": self.start_model.model_dump() | {"memory": None},
             "train": None,
-            "finetune": self.stage(variant) | {"start": str(self.start_folder)},
+            "finetune": self.stage(variant) | {"start": str(self.start_folder.absolute())},  # no keyword
         }
         return checked(Config, values, variant.name)
 
@@ -328,8 +334,11 @@ def error_bars(differences: Sequence[Difference]) -> list[list[float]] | None:
 def recipe_sentence(recipe: Recipe) -> str:
     """How the variants were trained, for the report."""
     settings = recipe.settings
+    start = (
+        f"`{recipe.start}` without its memory" if recipe.start_has_memory else f"the sentence model `{recipe.start}`"
+    )
     return (
-        f"Each model is the sentence model `{recipe.start}` finetuned for {recipe.updates:,} updates on "
+        f"Each model is {start}, finetuned for {recipe.updates:,} updates on "
         f"{recipe.share:.0%} of the training documents of `{recipe.data}` ({settings.optimizer}, lr {settings.lr:g}, "
         f"new parameters {settings.lr_new:g}, {settings.documents} documents at a time, seed {recipe.seed}), one run "
         "each; the best of its looks at the held-out documents is taken."
