@@ -22,11 +22,8 @@ figures() { # FOLDER SOURCE REFERENCE MODEL OPTION ...      the options: what `p
     analyze "$output" complexity --model "$model"
 }
 
-trainings() { # FOLDER SOURCE REFERENCE DATA START RUNS OPTION ...
-    local output=$1 texts=("$2" "$3") recipe=(--data "$4" --start "$5" --runs "$6" --updates 500 "${@:7}")
-    analyze "$output" placement "${texts[@]}" "${recipe[@]}"
-    analyze "$output" memory-size "${texts[@]}" "${recipe[@]}"
-    analyze "$output" window --train "${recipe[@]}"
+recipe() { # DATA START RUNS OPTION ...              how the variants of the next analyses are trained
+    recipe=(--data "$1" --start "$2" --runs "$3" --updates 500 "${@:4}")
 }
 
 test=("$synthetic/raw/test.en" "$synthetic/raw/test.de")
@@ -52,8 +49,19 @@ for path, lines in zip(sys.argv[2:], (sentences, Translator.load(sys.argv[1]).tr
 PYTHON
 analyze mixed attention "${letter[@]}" --model "$mixed/depth1-1"
 
-trainings synthetic "${test[@]}" "$synthetic/prepared" "$synthetic/memory/train/model" "$synthetic/variants" \
-    --config configs/synthetic.yaml --share 1
-trainings mixed "${dev[@]}" "$mixed/documents" "$mixed/base" "$mixed/variants" \
-    --config configs/mixed-memory.yaml --set finetune.documents=2 --share 0.1 \
-    --set finetune.optimizer=adamw --set finetune.lr=2e-4 --set finetune.lr_new=2e-3 # Muon's step costs more than these batches
+# Variants. 512 slots cost twelve times what 16 do: the sizes are compared with fewer documents an update.
+from=("$synthetic/prepared" "$synthetic/memory/train/model")
+with=(--config configs/synthetic.yaml --share 1)
+recipe "${from[@]}" "$synthetic/variants" "${with[@]}"
+analyze synthetic placement "${test[@]}" "${recipe[@]}"
+analyze synthetic window --train "${recipe[@]}"
+recipe "${from[@]}" "$synthetic/sizes" "${with[@]}" --set finetune.documents=8
+analyze synthetic memory-size "${test[@]}" "${recipe[@]}"
+
+with=(--config configs/mixed-memory.yaml --share 0.1
+    --set finetune.optimizer=adamw --set finetune.lr=2e-4 --set finetune.lr_new=2e-3) # Muon's step costs more than these batches
+recipe "$mixed/documents" "$mixed/base" "$mixed/variants" "${with[@]}" --set finetune.documents=2
+analyze mixed placement "${dev[@]}" "${recipe[@]}"
+analyze mixed window --train "${recipe[@]}"
+recipe "$mixed/documents" src/tram/model "$mixed/sizes" "${with[@]}" --set finetune.documents=1
+analyze mixed memory-size "${dev[@]}" "${recipe[@]}"

@@ -81,5 +81,6 @@ for run in base "${runs[@]}"; do
         --model "$out/$run" --json "$out/scores/$run/contrapro.json"
 done
 
-say "5  the table (docs/RESULTS.md)"
-python runs/mixed_table.py "$data" "$out" docs/RESULTS.md
+say "5  the numbers (docs/results.json) and the table (docs/RESULTS.md)"
+python runs/mixed_scores.py "$data" "$out" docs/results.json
+python runs/mixed_table.py docs/results.json docs/RESULTS.md
