@@ -66,7 +66,7 @@ def configs() -> st.SearchStrategy[Config]:
         slots=st.integers(1, 64),
         layers=st.lists(st.integers(-6, 5), min_size=1, max_size=3).map(tuple),
         depth=st.one_of(st.integers(1, 9), st.just("full")),
-        read=st.just("add"),  # fits post-norm and pre-norm
+        read=st.sampled_from(["add", "scaled"]),  # fit post-norm and pre-norm
     )
     finetune = st.builds(
         FinetuneConfig, memory=st.none() | memory, window=st.sampled_from(["document", (1, 5), (3, 3)])
@@ -200,7 +200,7 @@ def test_a_sentence_must_fit_the_position_table(config_file: Path) -> None:
         ({"memory": {"depth": 0}}, "with depth 0 no gradient"),
         ({"memory": {"layers": []}}, "`memory.layers`"),
         ({"memory": {"slots": 0}}, "`memory.slots`"),
-        ({"memory": {}, "norm": "pre"}, "memory.read: add"),
+        ({"memory": {}, "norm": "pre"}, "memory.read: scaled or add"),
     ],
 )
 def test_a_memory_that_cannot_be_is_refused(values: dict[str, Any], complaint: str) -> None:

@@ -145,7 +145,8 @@ class Reference:
             past.append(None)
             return states
         h = norm(states, unit.input_norm) if self.pre else states
-        read = states + attend(unit.output_attention, h, self.memory(unit, past))
+        size = states.square().mean(-1, keepdim=True).sqrt() if unit.scaled else 1
+        read = states + size * attend(unit.output_attention, h, self.memory(unit, past))
         past.append(h)
         return norm(read, unit.output_norm)
 
@@ -175,7 +176,7 @@ def by_reference(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
 
 # Exactness of parallel training
 
-READS = (("post", "norm"), ("post", "add"), ("pre", "add"))
+READS = (("post", "norm"), ("post", "add"), ("pre", "add"), ("pre", "scaled"))
 VARIANTS = list(itertools.product(("sinusoidal", "learned"), READS))
 # Every side with all layers and all depths; positions and reads take turns, so that each meets each of the others.
 SETTINGS: list[dict[str, Any]] = [
@@ -518,10 +519,10 @@ def test_the_faces_of_a_unit_agree(lengths: list[list[int]], kind: tuple[str, st
 # Where finetuning starts
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_memory_read_with_add_starts_exactly_at_the_sentence_model(norm: str) -> None:
+@pytest.mark.parametrize(("norm", "read"), READS[1:])
+def test_a_memory_that_is_added_starts_exactly_at_the_sentence_model(norm: str, read: str) -> None:
     sentence_model = tiny_model(tiny_config(norm=norm), seed=4).float()
-    config = tiny_config(norm=norm, memory={"slots": 3, "read": "add", "layers": (0, -1)})
+    config = tiny_config(norm=norm, memory={"slots": 3, "read": read, "layers": (0, -1)})
     model = Transformer(config, VOCABULARY).eval()
     missing = model.load_state_dict(sentence_model.state_dict(), strict=False)
     assert not missing.unexpected_keys
@@ -534,9 +535,9 @@ def test_a_memory_read_with_add_starts_exactly_at_the_sentence_model(norm: str) 
         assert gradient.abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_without_its_memory_a_model_is_what_it_is_when_nothing_is_read(norm: str) -> None:
-    model = memory_model(norm, read="add", side="both")
+@pytest.mark.parametrize(("norm", "read"), READS[1:])
+def test_without_its_memory_a_model_is_what_it_is_when_nothing_is_read(norm: str, read: str) -> None:
+    model = memory_model(norm, read=read, side="both")
     alone = model.without_memory()
     assert not alone.has_context
     assert not torch.equal(model(*batch()), alone(*batch()))

@@ -131,7 +131,7 @@ def test_a_sentence_model_has_one_perplexity(prepared: Path) -> None:
 # The maps.
 
 LENGTHS = [[4, 3, 0, 2], [5, 1], [0, 6, 2]]
-READS = (("post", "norm"), ("post", "add"), ("pre", "add"))
+READS = (("post", "norm"), ("post", "add"), ("pre", "add"), ("pre", "scaled"))
 
 
 def maps_of(
@@ -192,7 +192,8 @@ def test_the_maps_are_what_the_unit_computes_with(norm: str, read: str) -> None:
                 n = each.output.shape[1]
                 states, expected = (grid[i, each.sentence, :n] for grid in grids)
                 h = unit.input_norm(states)
-                found_result = unit.output_norm(states + attended(unit.output_attention, each.output, M))
+                size = states.square().mean(-1, keepdim=True).sqrt() if read == "scaled" else 1
+                found_result = unit.output_norm(states + size * attended(unit.output_attention, each.output, M))
                 torch.testing.assert_close(found_result, expected, rtol=0, atol=1e-10)
                 placed = unit.positions(M)
                 M = unit.update_norm(placed + attended(unit.update_attention, each.update, h))

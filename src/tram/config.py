@@ -36,8 +36,10 @@ class MemoryConfig(Section):
     side: Literal["source", "target", "both"] = Field("both", description="in the encoder, the decoder, or both")
     layers: tuple[int, ...] = Field((-1,), min_length=1, description="layers with a memory, from 0; -1 is the last")
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positions of the slots")
-    read: Literal["norm", "add"] = Field(
-        "norm", description="norm: LN(h + MHA), the authors'; add: h + MHA, which starts exactly at the sentence model"
+    read: Literal["norm", "add", "scaled"] = Field(
+        "norm",
+        description="norm: LN(h + MHA), the authors'; add: h + MHA, which starts exactly at the sentence model; "
+        "scaled: h + |h| MHA, the same for pre-norm models, whose states are many times as large as what is read",
     )
     depth: Positive | Literal["full"] = Field(
         1, description="updates that gradients go back through: 1 (the paper's), k, or full"
@@ -90,7 +92,7 @@ class ModelConfig(Section):
             raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
         if self.memory is not None:
             if self.norm == "pre" and self.memory.read == "norm":
-                raise ValueError("a pre-norm model reads its memory with memory.read: add; norm is for post-norm")
+                raise ValueError("a pre-norm model reads with memory.read: scaled or add; norm is for post-norm")
             if self.memory.side != "target":
                 self.memory.layer_numbers(self.encoder_layers)
             if self.memory.side != "source":

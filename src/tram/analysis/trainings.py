@@ -102,7 +102,7 @@ class Recipe:
     def memory(self, **changes: Any) -> MemoryConfig:
         """The recipe's memory with some of its settings changed."""
         base = (self.settings.memory or MemoryConfig()).model_dump()
-        if self.start_model.norm == "pre":  # such a model knows no other way of reading
+        if self.start_model.norm == "pre" and base["read"] == "norm":  # which such a model does not know
             base["read"] = "add"
         return checked(MemoryConfig, base | changes, "memory")
 
