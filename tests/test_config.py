@@ -225,6 +225,7 @@ def test_memory_layers_count_from_either_end_and_once_each() -> None:
         (["model.memory={}"], "set finetune.memory"),
         (["finetune.window=[5, 2]"], "the least (5) is more than the most (2)"),
         (["finetune.accumulate=2"], "leave it at 1"),
+        (["finetune.foretell=1", "finetune.memory={side: source}"], "a memory on the target side"),
     ],
 )
 def test_stages_that_do_not_fit_together_are_refused(config_file: Path, overrides: list[str], complaint: str) -> None:

@@ -209,6 +209,41 @@ def test_a_window_of_one_sentence_trains_the_update_attention(depth: int | str) 
         assert second[name].norm() > 1e-6
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("weighting", ["token", "authors"])
+def test_what_the_memory_foretells_does_not_depend_on_the_pieces(depth: int, weighting: str) -> None:
+    model, split = one_unit_model("target", depth), example(FIXED).split
+    settings = {"foretell": 0.7, "weighting": weighting}
+    whole = update_gradients(stage_of(model, split, tokens=4096, **settings))
+    for tokens in (1, 9, 20):
+        assert_same(update_gradients(stage_of(model, split, tokens=tokens, **settings)), whole)
+    without = update_gradients(stage_of(model, split, tokens=4096, weighting=weighting))
+    for part in ("update_attention.projection.weight", "output_attention.output.weight"):
+        name = f"decoder.layers.1.self_attention.context.{part}"
+        assert (whole[name] - without[name]).abs().max() > 1e-6
+
+
+def test_the_memory_foretells_the_different_words_of_each_sentence_from_those_before() -> None:
+    model, documents = model_of("target", layers=1), example(FIXED)
+    unit = model.decoder.layers[0].self_attention.context
+    assert isinstance(unit, Memory)
+    counts = np.bincount(documents.split.target.ids, minlength=VOCABULARY) + 0.5
+    expected = 0.0
+    with torch.no_grad():
+        for source, given, labels in zip(documents.source, documents.decoder_input, documents.labels, strict=True):
+            M = unit.start(1)["M"]
+            for t in range(len(source)):
+                logits = model.tokens.weight @ unit.foretell(M)[0] + torch.as_tensor(counts / counts.sum()).log()
+                surprise = -logits.log_softmax(0)
+                expected += sum(float(surprise[word]) for word in {*labels[t].tolist()} if word > EOS)
+                now = (each[None, t : t + 1] for each in (source, given))
+                encoded = model.encode(next(now))
+                M = model.decode(next(now), encoded, {"decoder.0.self": {"M": M}}).carried["decoder.0.self"]["M"]
+    told, untold = (stage_of(model, documents.split, foretell=f).run_update(0, Tensor.backward) for f in (0.7, 0.0))
+    assert told.loss - untold.loss == pytest.approx(0.7 * expected, rel=1e-6)
+    assert told.plain == pytest.approx(untold.plain)
+
+
 def test_the_two_weightings_differ() -> None:
     made = example([[(3, 1), (2, 5)]])
     found = [update_gradients(stage_of(model_of("both"), made.split, weighting=kind)) for kind in ("token", "authors")]

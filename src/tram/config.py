@@ -147,6 +147,9 @@ class FinetuneConfig(TrainConfig):
     warmup: Count = Field(1000, description="updates of linear warm-up; one schedule for both rates")
     dropout: Share = Field(0.2, description="on embeddings and on the result of every sublayer")
     memory_dropout: Share | None = Field(None, description="inside the memory; null: the same as dropout")
+    foretell: float = Field(
+        0.0, ge=0, description="weight of a second loss: before each sentence the target memory names its words; 0: off"
+    )
     documents: Positive = Field(8, description="documents that go through time together")
     like: Count = Field(10, description="most sentences by which their lengths may differ")
     window: Literal["document"] | tuple[Positive, Positive] = Field(
@@ -162,6 +165,8 @@ class FinetuneConfig(TrainConfig):
     def _window_is_a_range(self) -> Self:
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the least ({self.window[0]}) is more than the most ({self.window[1]})")
+        if self.foretell and self.memory is not None and self.memory.side == "source":
+            raise ValueError("foretell: the words of the translation are foretold by a memory on the target side")
         if self.accumulate != 1:
             raise ValueError("accumulate: a window of documents is one update already; leave it at 1")
         return self

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tram.subwords import EOS, PAD
+
 
 def cross_entropy(
     states: Tensor,
@@ -28,6 +30,18 @@ def cross_entropy(
     learn = torch.is_grad_enabled()
     loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk, token_weights, learn)
     return loss, plain
+
+
+def foretelling(told: Tensor, weight: Tensor, prior: Tensor, labels: Tensor) -> Tensor:
+    """−Σ ln p over the different words of each sentence, if its words were drawn from what was told: (sentences).
+
+    told: (sentences, d_model); weight: (vocabulary, d_model); prior: (vocabulary), logarithms of the words'
+    frequencies; labels: (sentences, tokens), whose special ids do not count.
+    """
+    words = labels.sort(-1).values
+    counted = (words > EOS) & (words != F.pad(words[:, :-1], (1, 0), value=PAD))
+    surprise = -F.linear(told, weight, prior).log_softmax(-1).gather(-1, words)
+    return torch.where(counted, surprise, 0.0).sum(-1)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

@@ -16,6 +16,11 @@ M^t, so all h are known before the first update: only M walks through time, then
 |h| is the root mean square of a state. Behind the last layers of a pre-norm model it is 20 to 80, where LN makes it 1
 before every sublayer: there, what is read must be as large to be heard.
 
+Foretelling (ours): what a reader that looks at all slots alike would be given, W^o mean(M W^v), is taken as a state
+of the output layer, and the words of sentence t must be likely there, before a word of it is known:
+
+    loss^t  = −Σ_{w ∈ y^t} ln softmax(E W^o mean(M^t W^v) + ln p)_w       E: the embedding, p: how frequent words are
+
 Gradient depth k: M^t is k updates unrolled from a detached M^{t−k}. The paper's is 1; full: nothing is detached.
 """
 
@@ -50,6 +55,7 @@ class Memory(Context):
         self.output_norm = nn.LayerNorm(d_model) if memory.read == "norm" else nn.Identity()
         self.dropout = nn.Dropout(0.0)
         self.scaled = memory.read == "scaled"
+        self.tells = False  # what each sentence read is given back beside the state, as `before`, to train on
         if memory.read != "norm":  # finetuning starts exactly at the sentence model
             nn.init.zeros_(self.output_attention.output.weight)
             nn.init.zeros_(self.output_attention.output.bias)
@@ -66,8 +72,11 @@ class Memory(Context):
         memories = self.walk(h, layout, state["M"])
         read = torch.stack(memories[:-1], dim=1).flatten(0, 1)  # (documents · sentences, slots, d_model)
         blocks = layout.own_blocks
+        state = {"M": memories[-1 - layout.edge]}
+        if self.tells and torch.is_grad_enabled():
+            state["before"] = read
         if not blocks.blocks:
-            return local, {"M": memories[-1 - layout.edge]}
+            return local, state
         queries = blocks.into_queries.pad(self.output_attention.query(h))
         keys_values = self.output_attention.key_value(read)
         results = []
@@ -75,7 +84,7 @@ class Memory(Context):
             seen = keys_values.index_select(0, block.sentences)
             results.append(self.attend_output(query.unflatten(0, (len(block.sentences), -1)), seen).flatten(0, 1))
         attended = self.output_attention.output(blocks.into_queries.unpad(results))
-        return self.join(local, attended), {"M": memories[-1 - layout.edge]}
+        return self.join(local, attended), state
 
     def read(self, inputs: Tensor, local: Tensor, ready: ContextState) -> Tensor:
         """Tokens of the sentence at hand read the memory. local: (documents, tokens, d_model)."""
@@ -89,6 +98,11 @@ class Memory(Context):
         if self.scaled:
             attended = attended * local.square().mean(-1, keepdim=True).sqrt()
         return self.output_norm(local + attended)
+
+    def foretell(self, M: Tensor) -> Tensor:
+        """What a reader that looks at all slots alike is given: (n, slots, d_model) → (n, d_model)."""
+        values = self.output_attention.key_value(M).chunk(2, -1)[1]
+        return self.output_attention.output(values.mean(-2))
 
     def ready(self, state: ContextState) -> ContextState:
         """Keys and values of the memory, which stay the same throughout a sentence."""

@@ -8,6 +8,7 @@ depend on their number. Which tokens make an update is a function of the seed an
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from tram.arrays import Split
 from tram.batches import Batch, DocumentPlan, Rows, SentencePlan, collate, collate_documents, share
 from tram.config import FinetuneConfig, TrainConfig
 from tram.errors import InputError
-from tram.loss import cross_entropy
+from tram.loss import cross_entropy, foretelling
+from tram.memory import Memory
 from tram.transformer import Carried, Transformer, carried_from, named_tensors, select_documents
 
 Backward = Callable[[Tensor], None]
@@ -164,6 +166,16 @@ class DocumentStage(Stage):
         self.back = 0  # how many of them are read again
         self.carried: Carried = {}  # before those; of the whole group
         self._epoch: tuple[int, list[Rows]] = (-1, [])
+        units = model.decoder.contexts() if config.foretell else {}
+        self.tellers = {name: unit for name, unit in units.items() if isinstance(unit, Memory)}
+        for unit in self.tellers.values():
+            unit.tells = True
+
+    @cached_property
+    def prior(self) -> Tensor:
+        """Logarithms of how frequent the words of the translations are."""
+        counts = np.bincount(self.split.target.ids, minlength=self.model.vocabulary) + 0.5
+        return torch.as_tensor(np.log(counts / counts.sum()), dtype=torch.float32, device=self.processes.device)
 
     def describe(self) -> list[str]:
         """How much there is to train on."""
@@ -247,6 +259,12 @@ class DocumentStage(Stage):
             token_weights = token_weights.index_select(0, decoded.layout.rows).index_select(0, counted)
         states = decoded.states.index_select(0, counted)
         loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
+        if weights is not None:
+            for name, unit in self.tellers.items():
+                told = unit.foretell(decoded.carried[name]["before"])
+                weight = self.model.tokens.weight.detach()  # words are what translating makes of them
+                surprise = foretelling(told, weight, self.prior.to(told), batch.labels.flatten(0, 1))
+                loss = loss + self.config.foretell * (surprise * by_step.to(surprise).repeat(len(mine))).sum()
         return loss, float(plain)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
@@ -260,9 +278,9 @@ class DocumentStage(Stage):
 
     def keep(self, carried: Carried, rows: Tensor) -> None:
         """Remember the states of this process's documents, cut off from the gradients."""
-        for name, state in carried.items():
-            for key, value in state.items():
-                self.carried[name][key] = self.carried[name][key].index_copy(0, rows, value.detach())
+        for name, kept in self.carried.items():
+            for key, value in kept.items():
+                kept[key] = value.index_copy(0, rows, carried[name][key].detach())
 
     def held_loss(self, held: Split) -> tuple[float, int]:
         """Documents in order with the right history; the stage's own position is not touched."""
