@@ -248,6 +248,9 @@ def test_the_command_trains_what_is_missing_and_reports(
     assert snapshot(tmp_path / "runs") == before
     assert (tmp_path / "again" / "memory-size.json").read_text() == json.dumps(numbers, indent=2) + "\n"
     refused(tram(*command, "--updates", 3), "recipe.json", "updates: 2, not 3")
+    path = tmp_path / "runs" / "control" / "recipe.json"  # as a tram wrote it that did not know of some setting yet
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "foretell"}))
+    assert tram(*command[:-1], tmp_path / "again").code == 0
 
 
 def test_bad_input_is_refused_before_anything_is_trained(

@@ -35,7 +35,7 @@ from tram.checkpoint import (
     save_model,
     weights,
 )
-from tram.config import Config, FinetuneConfig, TrainConfig, read_yaml, with_memory, write_yaml
+from tram.config import Config, FinetuneConfig, TrainConfig, with_memory, write_yaml
 from tram.display import Progress
 from tram.errors import InputError
 from tram.files import write_text
@@ -87,7 +87,7 @@ def remember_config(config: Config) -> None:
     """Keep the config beside the run, and refuse to go on with another one."""
     path = config.output / "config.yaml"
     if path.exists():
-        before, now = _flat(read_yaml(path)), _flat(config.model_dump(mode="json"))
+        before, now = (_flat(each.model_dump(mode="json")) for each in (Config.load(path), config))
         for key in sorted(before.keys() | now.keys()):
             if key.rpartition(".")[2] not in FREE | {"output", "data"} and before.get(key) != now.get(key):
                 raise InputError(

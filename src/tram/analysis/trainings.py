@@ -169,7 +169,8 @@ class Recipe:
         if not path.exists():
             return
         try:
-            before = dict(json.loads(path.read_text(encoding="utf-8")))
+            # A setting that came into being after the run has its default
+            before = FinetuneConfig().model_dump(mode="json") | json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, TypeError, OSError):
             raise InputError(f"{path}: is damaged; remove the folder {path.parent} and run again") from None
         now = self.identity(variant)
