@@ -140,7 +140,8 @@ class Recipe:
             "seed": self.seed,
             "model": self.start_model.model_dump() | {"memory": None},
             "train": None,
-            "finetune": self.stage(variant) | {"start": str(self.start_folder.absolute())},  # no keyword
+            # An absolute path is never taken for a keyword of `start`
+            "finetune": self.stage(variant) | {"start": str(self.start_folder.absolute())},
         }
         return checked(Config, values, variant.name)
 
