@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mixed_scores import SETS
+
 from tram.analysis.report import markdown_table
 from tram.files import write_text
 
-TITLES = {"opendocs": "opendocs/dev", "europarl": "benchmark/europarl.dev", "news": "benchmark/news.dev",
-          "ted": "benchmark/ted.dev"}  # fmt: skip
 KINDS = {
     "base": "(a) sentence model",
     "sentence": "(b) sentence model trained on",
@@ -112,7 +112,7 @@ def page(results: dict[str, Any]) -> str:
     if missing := [named(run) for run in RUNS if run not in results["perplexities"]]:
         parts.append(f"Not here yet: {'; '.join(missing)}.")
     parts += [DIFFERS, PAPER]
-    for name, title in TITLES.items():
+    for name, title in SETS.items():
         if name not in sets:
             continue
         parts += [f"## {title}", score_table(sets[name]["runs"])]
