@@ -1,6 +1,8 @@
 """`tram prepare`: ids that are the text again, documents held out whole, nothing done twice, nothing half-done."""
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -96,6 +98,16 @@ def test_a_changed_file_is_prepared_anew(tmp_path: Path) -> None:
     about = prepare(tmp_path / "out", [pair], [], SMALL, workers=1)
     assert "skipped" not in about
     assert sum(split["sentences"] for split in about["splits"].values()) == 13
+
+
+def test_a_copy_of_the_files_is_the_same_data(corpus: Corpus, tmp_path: Path) -> None:
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    copies = tuple(Path(shutil.copyfile(path, tmp_path / path.name)) for path in corpus.train)  # a later time
+    assert "skipped" in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
+    times = os.stat(copies[1])
+    copies[1].write_bytes(copies[1].read_bytes().replace(b"Boot", b"Bett"))
+    os.utime(copies[1], ns=(times.st_atime_ns, times.st_mtime_ns))  # as large and as old as before
+    assert "skipped" not in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
 
 
 def test_a_folder_that_lost_a_file_is_prepared_anew(corpus: Corpus, tmp_path: Path) -> None:

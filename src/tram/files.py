@@ -81,3 +81,9 @@ def fingerprint(value: Any) -> str:
     """Twelve hexadecimal digits that stand for a JSON value, whatever the order of its keys."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def content_fingerprint(path: Path) -> str:
+    """The same for the bytes of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]

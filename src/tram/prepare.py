@@ -26,7 +26,7 @@ from tram.arrays import VERSION, SplitWriter
 from tram.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.display import Progress
 from tram.errors import InputError
-from tram.files import fingerprint, replacing, write_json, write_problem
+from tram.files import content_fingerprint, fingerprint, replacing, write_json, write_problem
 from tram.subwords import BPE, Side, TextPipeline
 from tram.text import Truecaser, count_cases, moses
 
@@ -123,9 +123,9 @@ def prepare(
 
 
 def _identity(pairs: Sequence[Pair]) -> list[Any]:
-    """What tells that a file is still the same: its name, size and time."""
+    """What tells that a file is still the same, wherever it lies: its name, which says the format, and its bytes."""
     try:
-        return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for pair in pairs for path in pair]
+        return [[path.name, content_fingerprint(path)] for pair in pairs for path in pair]
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror}); give the path of a text file") from None
 
