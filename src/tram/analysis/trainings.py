@@ -342,8 +342,8 @@ def recipe_sentence(recipe: Recipe) -> str:
     return (
         f"Each model is {start}, finetuned for {recipe.updates:,} updates on "
         f"{recipe.share:.0%} of the training documents of `{recipe.data}` ({settings.optimizer}, lr {settings.lr:g}, "
-        f"new parameters {settings.lr_new:g}, {settings.documents} documents at a time, seed {recipe.seed}), one run "
-        "each; the best of its looks at the held-out documents is taken."
+        f"new parameters {settings.lr_new:g}, {settings.documents} document{'s' * (settings.documents != 1)} at a "
+        f"time, seed {recipe.seed}), one run each; the best of its looks at the held-out documents is taken."
     )
 
 
