@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# docs/figures: every analysis on the model of runs/synthetic.sh and on that of runs/mixed.sh, which must be there.
+# docs/figures: every analysis on the model of runs/synthetic.sh and on the one that ships with tram. The runs of
+# runs/synthetic.sh, runs/mixed.sh and runs/ship.sh must be there.
 #
 #   bash runs/figures.sh DATA [SYNTHETIC] [MIXED]     DATA: as for runs/mixed.sh; the folders of the two scripts
 #
@@ -32,22 +33,22 @@ analyze synthetic attention "${test[@]}" --model "$synthetic/memory"
 analyze synthetic planted "$synthetic/raw/suite.jsonl" --model "$synthetic/memory"
 
 dev=("$data/opendocs/dev.en" "$data/opendocs/dev.de")
-figures mixed "${dev[@]}" "$mixed/depth1-1" \
+figures mixed "${dev[@]}" src/tram/model \
     --hypothesis "$mixed/scores/depth1-1/opendocs.de" --baseline-hypothesis "$mixed/scores/sentence-1/opendocs.de"
 
 # The attention map prints its text, and the corpora stay out of the repo: so the letter, and its translation.
 letter=("$mixed/letter.en" "$mixed/letter.de")
-[ -e "${letter[1]}" ] || python - "$mixed/depth1-1" "${letter[@]}" <<'PYTHON'
+[ -e "${letter[1]}" ] || python - "${letter[@]}" <<'PYTHON'
 import sys
 from pathlib import Path
 from tram import Translator
 from tram.text import split_document
 
 sentences = split_document(Path("examples/letter.txt").read_text(encoding="utf-8"), "en").sentences
-for path, lines in zip(sys.argv[2:], (sentences, Translator.load(sys.argv[1]).translate(sentences))):
+for path, lines in zip(sys.argv[1:], (sentences, Translator.load().translate(sentences))):
     Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 PYTHON
-analyze mixed attention "${letter[@]}" --model "$mixed/depth1-1"
+analyze mixed attention "${letter[@]}" --model src/tram/model
 
 # Variants. 512 slots cost twelve times what 16 do: the sizes are compared with fewer documents an update.
 from=("$synthetic/prepared" "$synthetic/memory/train/model")

@@ -21,7 +21,9 @@ from tram.subwords import TextPipeline
 
 SETS = {"opendocs": "opendocs/dev", "europarl": "benchmark/europarl.dev", "news": "benchmark/news.dev",
         "ted": "benchmark/ted.dev"}  # fmt: skip
-BY_POSITION = ("depth1-1", "full-1")
+RUNS = ("base", "sentence-1", "sentence-2", "depth1-1", "depth1-2", "full-1", "full-2", "told-1", "told-2", "source-1",
+        "target-1")  # fmt: skip
+BY_POSITION = ("depth1-1", "full-1", "told-1")
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,6 @@ def picked(documents: Documents, keep: list[list[bool]]) -> Documents:
             for document, mask in zip(documents, keep, strict=True)]  # fmt: skip
 
 
-def shaped(hypotheses: Documents, like: Documents) -> Documents:
-    """Translations, cut into documents as their sources are."""
-    lines = iter([line for document in hypotheses for line in document])
-    return [[next(lines) for _ in document] for document in like]
-
-
 def unseen(data: Data, training: Path) -> list[list[bool]]:
     """Which sentences do not stand in the training data word for word."""
     known = {sentence for document in sentences(training) for sentence in document}
@@ -65,10 +61,9 @@ def unseen(data: Data, training: Path) -> list[list[bool]]:
 
 
 def rival(run: str) -> str | None:
-    """(b) of the same seed and documents; none for (a) and (b) themselves."""
+    """(b) of the same seed; none for (a) and (b) themselves."""
     kind, _, seed = run.partition("-")
-    name = f"{'real' * kind.startswith('real')}sentence-{seed}"
-    return None if kind == "base" or run == name else name
+    return None if kind in ("base", "sentence") else f"sentence-{seed}"
 
 
 def cost(stage: Path) -> dict[str, Any]:
@@ -100,7 +95,7 @@ def read_json(path: Path) -> Any:
 def measured(data: Path, folder: Path) -> dict[str, Any]:
     """Everything that docs/RESULTS.md shows."""
     scores = folder / "scores"
-    runs = sorted(path.name for path in scores.iterdir() if (path / "opendocs.json").exists())
+    runs = [run for run in RUNS if (scores / run / "opendocs.json").exists()]
     text = TextPipeline.load(folder / "prepared")
     stages = [*folder.glob("*/train"), *folder.glob("*/finetune")]
     sets: dict[str, Any] = {}
@@ -108,7 +103,7 @@ def measured(data: Path, folder: Path) -> dict[str, Any]:
     for name, path in SETS.items():
         test = Data.read(data / path)
         files = {run: scores / run / f"{name}.de" for run in runs}
-        found = {run: shaped(sentences(file), test.sources) for run, file in files.items() if file.exists()}
+        found = {run: sentences(file) for run, file in files.items() if file.exists()}
         if not found:
             continue
         sets[name] = scored(test, found, text)

@@ -1,6 +1,6 @@
-"""The card of the model that ships with tram, from its run and from the scores that `tram evaluate` found for it.
+"""The card of the model that ships with tram, from its runs and from the scores that `tram evaluate` found for it.
 
-python runs/model_card.py FOLDER RUN src/tram/model
+python runs/model_card.py FOLDER src/tram/model
 """
 
 import json
@@ -29,7 +29,7 @@ that `tram translate` works out of the box, and to show what the memory does; it
 ## Trained on
 
 {base} million target tokens as single sentences, then {warm} and {finetune} million in whole documents with the memory
-(mostly generated, then mostly real ones; run `{run}` of `runs/mixed.sh`, {hours:.1f} hours on a CPU):
+(mostly generated, then mostly real ones; `runs/ship.sh`, {hours:.1f} hours on a CPU):
 
 - **opendocs**: documents of free software in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX), manuals
   (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents, 240,590
@@ -50,9 +50,9 @@ Of this very folder, by `tram evaluate SOURCE REFERENCE` (beam 5; intervals: boo
 
 {signatures}
 
-About a fifth of the sentences of opendocs/dev occur word for word in its training data; `docs/RESULTS.md` has scores
-without them, the models it was compared with, and what each of them cost. ContraPro sample (1,000 pronouns of film
-subtitles, nothing of the kind in training): {contrapro}; chance is {chance:.1f}%.
+About a fifth of the sentences of opendocs/dev occur word for word in its training data; `docs/RESULTS-shipped.md` has
+scores without them, the models it was compared with, and what each of them cost. ContraPro sample (1,000 pronouns of
+film subtitles, nothing of the kind in training): {contrapro}; chance is {chance:.1f}%.
 
 ## Limits
 
@@ -63,13 +63,12 @@ subtitles, nothing of the kind in training): {contrapro}; chance is {chance:.1f}
 """
 
 
-def values(folder: Path, run: str) -> dict[str, Any]:
+def values(folder: Path) -> dict[str, Any]:
     """How the model was trained."""
-    warm = folder / f"warm-{run.partition('-')[0]}"
-    stages = {"base": folder / "base" / "train", "warm": warm / "finetune", "finetune": folder / run / "finetune"}
-    last = {name: last_update(stage) for name, stage in stages.items()}
+    stages = {"base": "base/train", "warm": "warm/finetune", "finetune": "shipped/finetune"}
+    last = {name: last_update(folder / stage) for name, stage in stages.items()}
     tokens = {name: f"{line['tokens'] / 1e6:.1f}" for name, line in last.items()}
-    return tokens | {"run": run, "hours": sum(line["seconds"] for line in last.values()) / 3600}
+    return tokens | {"hours": sum(line["seconds"] for line in last.values()) / 3600}
 
 
 def score_table(scores: Path) -> tuple[str, str]:
@@ -83,7 +82,7 @@ def score_table(scores: Path) -> tuple[str, str]:
     return markdown_table(["documents", *header], rows), "\n".join(f"- `{each}`" for each in sorted(signatures))
 
 
-def card(folder: Path, run: str, model: Path) -> str:
+def card(folder: Path, model: Path) -> str:
     """The whole card."""
     about = read_model_file(model).model
     memory = about.memory
@@ -103,9 +102,9 @@ def card(folder: Path, run: str, model: Path) -> str:
         signatures=signatures,
         chance=100 * overall["chance"],
         contrapro=f"{100 * overall['accuracy']:.1f}% right [{100 * overall['low']:.1f}, {100 * overall['high']:.1f}]",
-        **values(folder, run),
+        **values(folder),
     )
 
 
 if __name__ == "__main__":
-    write_text(Path(sys.argv[3]) / "README.md", card(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))
+    write_text(Path(sys.argv[2]) / "README.md", card(Path(sys.argv[1]), Path(sys.argv[2])))
