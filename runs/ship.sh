@@ -2,7 +2,7 @@
 # The model that ships with tram: the sentence model of runs/mixed.sh, finetuned with a memory on generated and real
 # documents, as float16 in src/tram/model, with a card that holds the scores of the converted file.
 #
-#   bash runs/ship.sh DATA [FOLDER]      DATA and FOLDER: as for runs/mixed.sh, whose base must be there
+#   bash runs/ship.sh DATA [FOLDER]      DATA and FOLDER: as for runs/mixed.sh, whose base must be there, trained from raw files
 #
 # Stopped at any time, it goes on where it was when it is run again.
 set -euo pipefail

@@ -27,7 +27,7 @@ from tram.console import plain_warnings
 from tram.corpus import ParallelDocument, read_parallel
 from tram.display import Progress
 from tram.errors import InputError
-from tram.files import fingerprint, replacing, write_json
+from tram.files import content_fingerprint, fingerprint, replacing, write_json
 from tram.metrics import Difference, Score, SystemResult, score_systems
 from tram.subwords import TextPipeline
 from tram.training import Trainer, train
@@ -83,7 +83,7 @@ class Recipe:
         folder = find_model(self.start)
         if not self.start_has_memory:
             return folder
-        alone = self.runs / f"start-{_digest(folder / WEIGHTS)}"
+        alone = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
         if not alone.exists():
             text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
             save_model(load_model(folder).without_memory(), alone, text)
@@ -158,7 +158,7 @@ class Recipe:
         about = (self.data / "prepared.json").read_bytes()
         return {
             "data": hashlib.sha256(about).hexdigest()[:12],
-            "start": _digest(self.start_folder / WEIGHTS),
+            "start": content_fingerprint(self.start_folder / WEIGHTS),
             "share": self.share,
             "seed": self.seed,
             **json.loads(json.dumps(self.stage(variant))),
@@ -282,7 +282,7 @@ def translations(
     """What a model makes of some documents."""
     path = None
     if kept is not None:
-        path = kept / f"{fingerprint([_digest(folder / WEIGHTS), sources, beam])}.json"
+        path = kept / f"{fingerprint([content_fingerprint(folder / WEIGHTS), sources, beam])}.json"
         if path.exists():
             return list(json.loads(path.read_text(encoding="utf-8")))
     translator = Translator.load(folder, beam=beam)
@@ -345,8 +345,3 @@ def recipe_sentence(recipe: Recipe) -> str:
         f"new parameters {settings.lr_new:g}, {settings.documents} document{'s' * (settings.documents != 1)} at a "
         f"time, seed {recipe.seed}), one run each; the best of its looks at the held-out documents is taken."
     )
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
