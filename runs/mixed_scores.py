@@ -2,8 +2,9 @@
 
 python runs/mixed_scores.py DATA FOLDER docs/results.json
 
-Scores with intervals, paired tests against (b) of the same seed, differences by position, perplexities, pronouns, and
-what each run cost. Runs and test sets that are not there yet are left out, so this can be run at any time.
+Scores with intervals, paired tests against (a), against (b) of the same seed and against (b) with both seeds together,
+differences by position, perplexities, pronouns, and what each run cost. Runs and test sets that are not there yet are
+left out, so this can be run at any time.
 """
 
 import json
@@ -21,9 +22,9 @@ from tram.subwords import TextPipeline
 
 SETS = {"opendocs": "opendocs/dev", "europarl": "benchmark/europarl.dev", "news": "benchmark/news.dev",
         "ted": "benchmark/ted.dev"}  # fmt: skip
-RUNS = ("base", "sentence-1", "sentence-2", "depth1-1", "depth1-2", "full-1", "full-2", "told-1", "told-2", "source-1",
-        "target-1")  # fmt: skip
-BY_POSITION = ("depth1-1", "full-1", "told-1")
+RUNS = ("base", "sentence-1", "sentence-2", "depth1-1", "depth1-2", "full-1", "full-2", "source-1", "target-1")
+SEEDS = ("1", "2")
+BY_POSITION = ("depth1-1", "full-1")
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,6 @@ def unseen(data: Data, training: Path) -> list[list[bool]]:
     return [[sentence not in known for sentence in document] for document in data.sources]
 
 
-def rival(run: str) -> str | None:
-    """(b) of the same seed; none for (a) and (b) themselves."""
-    kind, _, seed = run.partition("-")
-    return None if kind in ("base", "sentence") else f"sentence-{seed}"
-
-
 def cost(stage: Path) -> dict[str, Any]:
     """What a training took, and where it ended."""
     last = last_update(stage)
@@ -73,18 +68,52 @@ def cost(stage: Path) -> dict[str, Any]:
     return {key: last[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(held)}
 
 
+def differences(baseline: str, found: dict[str, Documents], references: Documents) -> dict[str, Any]:
+    """How the s-BLEU of every other run differs from that of one; empty if that one is not there."""
+    if baseline not in found:
+        return {}
+    systems = [(baseline, found[baseline]), *((run, found[run]) for run in found if run != baseline)]
+    return {result.name: asdict(result.differences[0]) for result in score_systems(systems, [references])[1:]}
+
+
+def of_seed(seed: str, found: dict[str, Documents]) -> dict[str, Documents]:
+    """The runs with one seed, by their kind."""
+    parts = {run: run.partition("-") for run in found}
+    return {parts[run][0]: documents for run, documents in found.items() if parts[run][2] == seed}
+
+
+def from_control(found: dict[str, Documents], references: Documents) -> dict[str, Any]:
+    """How the s-BLEU of every run with a memory differs from that of (b) with the same seed."""
+    return {f"{kind}-{seed}": tested for seed in SEEDS
+            for kind, tested in differences("sentence", of_seed(seed, found), references).items()}  # fmt: skip
+
+
+def from_control_together(found: dict[str, Documents], references: Documents) -> dict[str, Any]:
+    """The same by kind, for those that are there with both seeds: a document is drawn with its translations by both."""
+    first, second = (of_seed(seed, found) for seed in SEEDS)
+    both = {
+        kind: [one + other for one, other in zip(first[kind], second[kind], strict=True)]
+        for kind in first
+        if kind in second
+    }
+    return differences("sentence", both, [document + document for document in references])
+
+
 def scored(data: Data, found: dict[str, Documents], text: TextPipeline) -> dict[str, Any]:
-    """Scores of every run on a set, and how its s-BLEU differs from that of (b), where both are there."""
-    results = {}
-    for run in found:
-        pair = [name for name in (rival(run), run) if name in found]
-        result = score_systems([(name, found[name]) for name in pair], [data.references], data.sources, text)[-1]
-        results[run] = {
+    """Scores of every run on a set, and how its s-BLEU differs from that of (a) and of (b), where these are there."""
+    from_start = differences("base", found, data.references)
+    tested = from_control(found, data.references)
+    results = {
+        result.name: {
             "scores": [{key: value for key, value in asdict(score).items() if key != "resampling"}
                        for score in result.scores],
-            "difference": asdict(result.differences[0]) if result.differences else None,
-        }  # fmt: skip
-    return {"sentences": sum(map(len, data.sources)), "runs": results}
+            "from_start": from_start.get(result.name),
+            "from_control": tested.get(result.name),
+        }
+        for result in score_systems(list(found.items()), [data.references], data.sources, text)
+    }  # fmt: skip
+    together = from_control_together(found, data.references)
+    return {"sentences": sum(map(len, data.sources)), "runs": results, "together": together}
 
 
 def read_json(path: Path) -> Any:
@@ -96,7 +125,7 @@ def measured(data: Path, folder: Path) -> dict[str, Any]:
     """Everything that docs/RESULTS.md shows."""
     scores = folder / "scores"
     runs = [run for run in RUNS if (scores / run / "opendocs.json").exists()]
-    text = TextPipeline.load(folder / "prepared")
+    text = TextPipeline.load(folder / "real")
     stages = [*folder.glob("*/train"), *folder.glob("*/finetune")]
     sets: dict[str, Any] = {}
     positions: dict[str, Any] = {}

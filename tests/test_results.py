@@ -37,12 +37,15 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
         write_pair(data, name, right)
     with lzma.open(data / "opendocs" / "train.en.xz", "wt", encoding="utf-8") as file:
         file.write(right[0].source[0] + "\n" + right[2].source[1] + "\n")
-    shutil.copytree(prepared, out / "prepared")
-    for run, translated in {"sentence-1": wrong, "depth1-1": right, "sentence-2": right, "depth1-2": wrong}.items():
+    shutil.copytree(prepared, out / "real")
+    translations = {"base": wrong, "sentence-1": wrong, "depth1-1": right, "sentence-2": right, "depth1-2": wrong}
+    for run, translated in translations.items():
         scores, stage = out / "scores" / run, out / run / "finetune"
         scores.mkdir(parents=True)
         write_pair(scores, "opendocs", translated)
         (scores / "opendocs.json").write_text(json.dumps({"perplexity": {"none": 2.5}}), encoding="utf-8")
+        if run == "base":
+            continue  # was not trained here
         (stage / "model").mkdir(parents=True)
         lines = [{"update": 40, "tokens": 1_500_000, "seconds": 5400.0}, {"held_loss": 2.25}, {"held_loss": 2.125}]
         (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -56,8 +59,14 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
 
     numbers = json.loads(results.read_text(encoding="utf-8"))
     opendocs = numbers["sets"]["opendocs"]["runs"]
-    assert opendocs["depth1-1"]["difference"]["difference"] > 0 > opendocs["depth1-2"]["difference"]["difference"]
-    assert opendocs["sentence-1"]["difference"] is None
+    gains = {run: found["from_control"] and found["from_control"]["difference"] for run, found in opendocs.items()}
+    assert gains["depth1-1"] > 0
+    assert gains["depth1-2"] == -gains["depth1-1"]
+    assert gains["base"] is gains["sentence-1"] is None
+    together = numbers["sets"]["opendocs"]["together"]
+    assert {kind: tested["difference"] for kind, tested in together.items()} == {"depth1": 0}, "won and lost again"
+    assert opendocs["base"]["from_start"] is None
+    assert opendocs["sentence-1"]["from_start"]["difference"] == 0 < opendocs["depth1-1"]["from_start"]["difference"]
     assert (numbers["sets"]["opendocs"]["sentences"], numbers["sets"]["unseen"]["sentences"]) == (63, 61)
     bins = numbers["positions"]["depth1-1"]
     assert [(each["label"], each["sentences"]) for each in bins] == [("1–10", 53), ("11+", 10)]
@@ -66,5 +75,7 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     text = page.read_text(encoding="utf-8")
     assert "| (c) memory, gradient depth 1, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
     assert "| (b) sentence model trained on, seed 2 | 100.00 [100.00, 100.00] |" in text
-    assert "Not here yet: (a) sentence model; (d) memory, full depth, seed 1;" in text
+    assert "(a) is the sentence model inside the one that ships with tram" in text
+    assert "Not here yet: (d) memory, full depth, seed 1;" in text
+    assert "Both seeds together against (b): (c) memory, gradient depth 1 +0.00 [" in text
     assert "benchmark/ted.dev" not in text, "nothing was translated"
