@@ -83,7 +83,8 @@ tram prepare "$out/real" --text "$text" --dev "$data/opendocs/dev.en" "$data/ope
     --train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" --train "$out/speeches.en" "$out/speeches.de"
 
 runs=(sentence-1 depth1-1 full-1 sentence-2 depth1-2 full-2 source-1 target-1 base)
-printf '%s\n' "${runs[@]}" | xargs -P "${JOBS:-1}" -I{} bash -euo pipefail -c 'row {}'
+# Exit code 255 makes xargs stop: after a kill or a failure nothing new is begun
+printf '%s\n' "${runs[@]}" | xargs -P "${JOBS:-1}" -I{} bash -c 'set -eEuo pipefail; trap "exit 255" ERR; row {}'
 
 say "5  the numbers (docs/results.json) and the table (docs/RESULTS.md)"
 python runs/mixed_scores.py "$data" "$out" docs/results.json
