@@ -100,14 +100,16 @@ def from_control_together(found: dict[str, Documents], references: Documents) ->
 
 
 def scored(data: Data, found: dict[str, Documents], text: TextPipeline) -> dict[str, Any]:
-    """Scores of every run on a set, and how its s-BLEU differs from that of (a) and of (b), where these are there."""
-    from_start = differences("base", found, data.references)
+    """Scores of every run on a set, and how its s-BLEU differs from that of (a) and of (b), where these are there.
+
+    found: (a), if it is there, is the first.
+    """
     tested = from_control(found, data.references)
     results = {
         result.name: {
             "scores": [{key: value for key, value in asdict(score).items() if key != "resampling"}
                        for score in result.scores],
-            "from_start": from_start.get(result.name),
+            "from_start": asdict(result.differences[0]) if "base" in found and result.differences else None,
             "from_control": tested.get(result.name),
         }
         for result in score_systems(list(found.items()), [data.references], data.sources, text)
