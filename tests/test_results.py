@@ -78,4 +78,5 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     assert "(a) is the sentence model inside the one that ships with tram" in text
     assert "Not here yet: (d) memory, full depth, seed 1;" in text
     assert "Both seeds together against (b): (c) memory, gradient depth 1 +0.00 [" in text
+    assert "Not scored here: (d) memory, full depth, seed 1; (d) memory, full depth, seed 2; (c) source" in text
     assert "benchmark/ted.dev" not in text, "nothing was translated"
