@@ -80,12 +80,12 @@ def score_table(results: dict[str, Any]) -> str:
             rows.append([named(run), *row, moved(found["from_start"]), moved(found["from_control"])])
     table = markdown_table(["run", *header, "s-BLEU against (a)", "against (b)"], rows)
     together = [f"{named(kind)} {moved(tested)}" for kind, tested in results["together"].items()]
-    missing = [named(run) for run in RUNS if run not in results["runs"]]
-    return "\n\n".join(
-        [table]
-        + [f"Both seeds together against (b): {'; '.join(together)}."] * bool(together)
-        + [f"Not scored here: {'; '.join(missing)}."] * bool(missing)
-    )
+    parts = [table]
+    if together:
+        parts.append(f"Both seeds together against (b): {'; '.join(together)}.")
+    if missing := [named(run) for run in RUNS if run not in results["runs"]]:
+        parts.append(f"Not scored here: {'; '.join(missing)}.")
+    return "\n\n".join(parts)
 
 
 def position_table(bins: list[dict[str, Any]], run: str) -> str:
