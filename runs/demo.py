@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from tram import Translator
-from tram.text import split_document
+from tram.filetypes.plain_text import split_document
 
 WIDTH = 58  # of a column
 LETTER = Path(__file__).parents[1] / "examples" / "letter.txt"

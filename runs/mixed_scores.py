@@ -15,10 +15,10 @@ from typing import Any
 
 from tram.analysis.position import breakdown
 from tram.analysis.window import last_update, read_metrics
-from tram.corpus import read_documents
+from tram.data.corpus import read_documents
+from tram.evaluation.metrics import Documents, score_systems
 from tram.files import write_json
-from tram.metrics import Documents, score_systems
-from tram.subwords import TextPipeline
+from tram.text.pipeline import TextPipeline
 
 SETS = {"opendocs": "opendocs/dev", "europarl": "benchmark/europarl.dev", "news": "benchmark/news.dev",
         "ted": "benchmark/ted.dev"}  # fmt: skip

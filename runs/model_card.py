@@ -10,8 +10,8 @@ from typing import Any
 
 from tram.analysis.report import markdown_table
 from tram.analysis.window import last_update
-from tram.checkpoint import WEIGHTS, load_model, read_model_file
 from tram.files import write_text
+from tram.model.folder import WEIGHTS, load_model, read_model_file
 
 SETS = {
     "opendocs": "opendocs/dev: help pages, manuals, games",

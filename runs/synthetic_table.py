@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tram.accuracy import Accuracy
 from tram.analysis.report import markdown_table
 from tram.analysis.window import last_update
+from tram.evaluation.accuracy import Accuracy
 from tram.files import write_text
 
 Cells = dict[str, dict[str, Accuracy]]  # phenomenon → distance → accuracy

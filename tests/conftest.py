@@ -25,8 +25,8 @@ import pytest
 from hypothesis import settings
 
 from tram.config import Config, ModelConfig
-from tram.corpus import ParallelDocument, write_parallel
-from tram.prepare import Settings, prepare
+from tram.data.corpus import ParallelDocument, write_parallel
+from tram.data.prepare import Settings, prepare
 
 settings.register_profile("tram", deadline=None)
 settings.load_profile("tram")
@@ -171,7 +171,7 @@ def configure(prepared: Path) -> Callable[..., Config]:
 @pytest.fixture(scope="session")
 def run(configure: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished tiny run. Not to be written to."""
-    from tram.training import train
+    from tram.training.run import train
 
     output = tmp_path_factory.mktemp("runs") / "tiny"
     train(configure(output, updates=60))
@@ -181,7 +181,7 @@ def run(configure: Callable[..., Config], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def tram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Calls the command in this process."""
-    from tram.cli import main
+    from tram.cli.main import main
 
     def call(*arguments: object, stdin: bytes = b"") -> Done:
         monkeypatch.setattr(sys, "argv", ["tram", *map(str, arguments)])
@@ -203,7 +203,7 @@ def run_tram() -> Callable[..., Done]:
     """Runs the command in a process of its own."""
 
     def call(*arguments: object, stdin: bytes = b"", **more: Any) -> Done:
-        command = [sys.executable, "-m", "tram.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "tram", *map(str, arguments)]
         done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=300, **more)
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 

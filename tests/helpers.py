@@ -1,13 +1,17 @@
 """Small makers that the tests of the model share: tiny configs, models with lively random weights, padded ids."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from hypothesis import settings
 from torch import Tensor
 
-from tram.config import ModelConfig
-from tram.transformer import Transformer
+from conftest import TINY
+from tram.config import MemoryConfig, ModelConfig
+from tram.model.transformer import Transformer
+from tram.text.pipeline import TextPipeline
+from tram.translation.translator import Translator
 
 VOCABULARY = 23
 FIRST_WORD = 3  # ids below are pad, bos and eos
@@ -54,3 +58,14 @@ def random_ids(lengths: list[list[int]], seed: int = 0, first: int | None = None
             if first is not None and n:
                 ids[i, j, 0] = first
     return ids
+
+
+def make_translator(prepared: Path, side: str = "both", norm: str = "post", slots: int = 4) -> Translator:
+    """A translator with a memory and random weights, on the tiny prepared corpus."""
+    text = TextPipeline.load(prepared)
+    torch.manual_seed(1)
+    memory = MemoryConfig.model_validate({"slots": slots, "side": side, "read": "norm" if norm == "post" else "add"})
+    config = TINY.model_copy(update={"memory": memory, "norm": norm, "encoder_layers": 2, "decoder_layers": 2})
+    model = Transformer(config, text.vocabulary).double()
+    shake(model, seed=2)
+    return Translator(model, text)

@@ -27,10 +27,10 @@ from tram.analysis.paths import (
 )
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_mosaic
 from tram.analysis.report import Report, markdown_table
-from tram.corpus import ParallelDocument
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.significance import Values
-from tram.translator import Translator
+from tram.evaluation.significance import Values
+from tram.translation.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

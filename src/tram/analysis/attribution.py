@@ -26,14 +26,14 @@ from torch import Tensor, nn
 from tram.analysis.encoded import EncodedDocument, encode, memories
 from tram.analysis.plots import COLOURS, COLUMN, need_matplotlib, new_figure
 from tram.analysis.report import Report
-from tram.corpus import ParallelDocument
-from tram.display import Progress
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.memory import Memory
-from tram.significance import Resampling, Values, interval
-from tram.subwords import EOS
-from tram.transformer import Transformer
-from tram.translator import Translator
+from tram.evaluation.significance import Resampling, Values, interval
+from tram.model.contexts.memory import Memory
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.text.special_ids import EOS
+from tram.translation.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,15 +21,15 @@ from torch import nn
 
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
-from tram.bench import peak_megabytes
-from tram.checkpoint import find_model, read_model_file
+from tram.bench.memory import peak_megabytes
 from tram.config import MemoryConfig, ModelConfig
-from tram.display import Progress
 from tram.errors import InputError
-from tram.layout import Layout
-from tram.search import search
-from tram.subwords import BOS, EOS
-from tram.transformer import Transformer
+from tram.model.folder import find_model, read_model_file
+from tram.model.packing import Layout
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.text.special_ids import BOS, EOS
+from tram.translation.search import search
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

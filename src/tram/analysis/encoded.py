@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tram.batches import decoder_input
-from tram.corpus import ParallelDocument
+from tram.data.batches import decoder_input
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.lockstep import document_ids
-from tram.memory import Memory
-from tram.translator import Translator
+from tram.model.contexts.memory import Memory
+from tram.translation.lockstep import document_ids
+from tram.translation.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ from tram.analysis.trainings import (
     train_all,
     translate_and_score,
 )
-from tram.checkpoint import load_model
-from tram.corpus import ParallelDocument
-from tram.display import Progress
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.metrics import Score, SystemResult
-from tram.transformer import Transformer
-from tram.translator import Translator
+from tram.evaluation.metrics import Score, SystemResult
+from tram.model.folder import load_model
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.translation.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,12 +22,16 @@ import torch
 from torch import Tensor, nn
 
 from tram.analysis.encoded import EncodedDocument, encode, memories
-from tram.corpus import ParallelDocument
-from tram.display import Progress
-from tram.memory import Maps, Memory
-from tram.subwords import BPE, EOS, WordEndBPE
-from tram.transformer import Carried, Encoded, Transformer
-from tram.translator import Translator
+from tram.data.corpus import ParallelDocument
+from tram.model.contexts.memory import Maps, Memory
+from tram.model.stacks import Encoded
+from tram.model.state import Carried
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.text.bpe import BPE
+from tram.text.special_ids import EOS
+from tram.text.word_end_bpe import WordEndBPE
+from tram.translation.translator import Translator
 
 SEARCHED = 20  # sentences of a document whose words are traced back: those that the memory helps most
 

@@ -29,11 +29,11 @@ from tram.analysis.trainings import (
     train_all,
     translate_and_score,
 )
-from tram.checkpoint import find_model, read_model_file
 from tram.config import ModelConfig
-from tram.corpus import ParallelDocument
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.metrics import SystemResult
+from tram.evaluation.metrics import SystemResult
+from tram.model.folder import find_model, read_model_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,14 +24,14 @@ from tram.analysis.attribution import Range, Tokens, mean_norms, token_gradients
 from tram.analysis.encoded import EncodedDocument, encode, memories
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
-from tram.contrast import score_suite
-from tram.corpus import ParallelDocument
-from tram.display import Progress
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.significance import Resampling, Values, interval
-from tram.suite import Item
-from tram.transformer import Transformer
-from tram.translator import Translator
+from tram.evaluation.contrast import score_suite
+from tram.evaluation.significance import Resampling, Values, interval
+from tram.evaluation.suite import Item
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.translation.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

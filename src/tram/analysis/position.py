@@ -17,8 +17,8 @@ from sacrebleu.metrics.bleu import BLEU
 from tram.analysis.plots import COLOURS, COLUMN, new_figure
 from tram.analysis.report import Report
 from tram.errors import InputError
-from tram.metrics import Documents, Measure, check_aligned, sentence_spans
-from tram.significance import Counts, Resampling, Values, interval
+from tram.evaluation.metrics import Documents, Measure, check_aligned, sentence_spans
+from tram.evaluation.significance import Counts, Resampling, Values, interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,19 +20,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tram.arrays import PreparedData, SplitWriter
-from tram.checkpoint import WEIGHTS, find_model, load_model, read_model_file, save_model
+from tram.cli.console import plain_warnings
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
-from tram.console import plain_warnings
-from tram.corpus import ParallelDocument, read_parallel
-from tram.display import Progress
+from tram.data.arrays import PreparedData, SplitWriter
+from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
+from tram.evaluation.metrics import Difference, Score, SystemResult, score_systems
 from tram.files import content_fingerprint, fingerprint, replacing, write_json
-from tram.metrics import Difference, Score, SystemResult, score_systems
-from tram.subwords import TextPipeline
-from tram.training import Trainer, train
-from tram.transformer import Transformer
-from tram.translator import Translator
+from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
+from tram.model.transformer import Transformer
+from tram.progress import Progress
+from tram.text.pipeline import TextPipeline
+from tram.training.run import train
+from tram.training.trainer import Trainer
+from tram.translation.translator import Translator
 
 Window = tuple[int, int] | Literal["document"]  # sentences between two updates, as `finetune.window` has them
 

@@ -21,7 +21,7 @@ from tram.analysis.report import Report, markdown_table
 from tram.analysis.trainings import Recipe, Variant, Window, train_all
 from tram.config import Config, checked, read_yaml
 from tram.errors import InputError
-from tram.significance import Values
+from tram.evaluation.significance import Values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

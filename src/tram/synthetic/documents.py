@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from tram.corpus import ParallelDocument
+from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
 from tram.synthetic import frames
 from tram.synthetic.grammar import Frame, Word, say

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tram.corpus import ParallelDocument, write_parallel
+from tram.data.corpus import ParallelDocument, write_parallel
 from tram.errors import InputError
 from tram.files import replacing, write_text
 from tram.synthetic.documents import check_distances, generate

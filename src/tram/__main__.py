@@ -1,0 +1,5 @@
+"""`python -m tram` runs the `tram` command."""
+
+from tram.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Speed and memory of tram as ratios to a peer, measured in turn in one run."""

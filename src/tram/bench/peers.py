@@ -1,0 +1,119 @@
+"""Speed as a ratio to a peer, both measured in turn in one run on one thread: `tram bench {train,decode,memory}`.
+
+The peers are a BART of `transformers` of the same size, and for documents our own sentence-level training. Weights
+are random and dropout is 0; both get the same batch. Times are taken alternately and their medians compared, so that
+a busy machine slows both down. Memory is the peak of a process of its own.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tram.config import ModelConfig
+from tram.errors import InputError
+from tram.text.special_ids import BOS, EOS, PAD
+
+Row = dict[str, Any]
+
+
+Work = dict[str, Callable[[], None]]
+
+
+SIZES = {
+    "transformer-base": (ModelConfig(), 30_000),
+    "256-wide 3+3": (
+        ModelConfig(d_model=256, heads=4, feed_forward=1024, encoder_layers=3, decoder_layers=3),
+        8_000,
+    ),
+}
+
+
+def bart(config: ModelConfig, vocabulary: int) -> Any:
+    """A BART of `transformers` with the same sizes, random weights, no dropout."""
+    try:
+        import transformers
+    except ImportError:
+        raise InputError("the benchmarks need a peer: pip install 'tram-mt[pretrained]'") from None
+    transformers.logging.set_verbosity_error()
+    return transformers.BartForConditionalGeneration(
+        transformers.BartConfig(
+            vocab_size=vocabulary,
+            d_model=config.d_model,
+            encoder_layers=config.encoder_layers,
+            decoder_layers=config.decoder_layers,
+            encoder_attention_heads=config.heads,
+            decoder_attention_heads=config.heads,
+            encoder_ffn_dim=config.feed_forward,
+            decoder_ffn_dim=config.feed_forward,
+            max_position_embeddings=config.max_positions,
+            dropout=0.0,
+            attention_dropout=0.0,
+            activation_dropout=0.0,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    )
+
+
+def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> Tensor:
+    """(sentences, tokens) of random ids, with padding behind the shorter ones."""
+    ids = torch.randint(EOS + 1, vocabulary, (sentences, longest))
+    lengths = torch.randint(shortest, longest + 1, (sentences,))
+    return ids.masked_fill(torch.arange(longest) >= lengths[:, None], PAD)
+
+
+def alternately(work: Work, rounds: int) -> dict[str, float]:
+    """Median seconds of each piece of work, taken in turn after one warm-up."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    times: dict[str, list[float]] = {name: [] for name in work}
+    try:
+        for round in range(rounds + 1):
+            for name, run in work.items():
+                start = time.perf_counter()
+                run()
+                if round:
+                    times[name].append(time.perf_counter() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def _rows(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list[Row]:
+    """A row for everything that is compared with the peer."""
+    return [
+        {
+            "model": model,
+            "what": name,
+            "tokens/s": tokens / taken,
+            "peer": peer,
+            "its tokens/s": tokens / seconds[peer],
+            "ratio": seconds[peer] / taken,
+        }
+        for name, taken in seconds.items()
+        if name != peer
+    ]
+
+
+def table(rows: list[Row]) -> str:
+    """Rows as a small text table."""
+    header = list(rows[0])
+    cells = [[_cell(name, value) for name, value in row.items()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    lines = [[cell.rjust(width) for cell, width in zip(line, widths, strict=True)] for line in [header, *cells]]
+    return "\n".join("  ".join(line) for line in lines)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.2f}" if name == "ratio" else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+    return str(value)

@@ -1,0 +1,1 @@
+"""The `tram` command, one file per group of subcommands."""

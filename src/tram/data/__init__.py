@@ -1,0 +1,1 @@
+"""Corpora: documents and their formats, statistics, preparation, prepared arrays and batches."""

@@ -1,0 +1,189 @@
+"""Prepared data on disk: ids of both sides as memory-mapped arrays, with the offsets of sentences and documents.
+
+    data = PreparedData.open("prepared")
+    train = data.split("train")
+    train.source[7]                 # ids of the eighth sentence, no bos, no eos
+    train.documents                 # (documents + 1) offsets in sentences
+
+`tram prepare` writes such a folder: for each split and side `NAME.ids.npy` and `NAME.offsets.npy`, for each split
+`NAME.documents.npy`, and one `prepared.json` that says what is there. It holds `text.json`, the text pipeline, too.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tram.errors import InputError
+from tram.text.pipeline import TextPipeline
+
+VERSION = 1
+Side = Literal["source", "target"]
+
+
+class GrowingArray:
+    """A one-dimensional .npy file that is written piece by piece, so that memory does not grow with it."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        self.path = path
+        self.dtype = np.dtype(dtype)
+        self.length = 0
+        self._file: BinaryIO = path.open("wb")
+        self._write_header()
+
+    def append(self, values: npt.ArrayLike) -> None:
+        """Put values behind the others."""
+        piece = np.asarray(values, dtype=self.dtype)
+        self._file.write(piece.tobytes())
+        self.length += len(piece)
+
+    def _write_header(self) -> None:
+        # numpy leaves room in a header for the first axis to grow, so that it can be written again at the end.
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": (self.length,),
+        }
+        self._file.seek(0)
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def close(self) -> None:
+        """Write the final length."""
+        self._write_header()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SplitWriter:
+    """Writes one split (train, held, dev) of a prepared folder, document by document."""
+
+    def __init__(self, folder: Path, name: str, vocabulary: int) -> None:
+        dtype = np.uint16 if vocabulary <= 2**16 else np.uint32
+        self._ids = [GrowingArray(folder / f"{name}.{side}.ids.npy", dtype) for side in ("source", "target")]
+        self._offsets = [GrowingArray(folder / f"{name}.{side}.offsets.npy", np.int64) for side in ("source", "target")]
+        self._documents = GrowingArray(folder / f"{name}.documents.npy", np.int64)
+        for array in (*self._offsets, self._documents):
+            array.append([0])
+        self.sentences = 0
+
+    def add(self, source: list[list[int]], target: list[list[int]]) -> None:
+        """Add a document: ids of its sentences on both sides."""
+        for ids, offsets, sentences in zip(self._ids, self._offsets, (source, target), strict=True):
+            lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
+            offsets.append(ids.length + np.cumsum(lengths))
+            ids.append(np.concatenate([np.asarray(sentence, ids.dtype) for sentence in sentences]))
+        self.sentences += len(source)
+        self._documents.append([self.sentences])
+
+    def close(self) -> dict[str, int]:
+        """Finish all files and say how much is in them."""
+        for array in (*self._ids, *self._offsets, self._documents):
+            array.close()
+        return {
+            "documents": self._documents.length - 1,
+            "sentences": self.sentences,
+            "source_tokens": self._ids[0].length,
+            "target_tokens": self._ids[1].length,
+        }
+
+
+class Sentences(Sequence[npt.NDArray[Any]]):
+    """The sentences of one side: a memory-mapped run of ids, cut by offsets."""
+
+    def __init__(self, ids: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
+        self.ids = ids
+        self.offsets = offsets
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Number of ids of every sentence."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+
+def _unmapped(path: Path) -> npt.NDArray[Any]:
+    """An array that numpy does not map: one without elements, or a damaged one, which is refused."""
+    try:
+        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+    return array
+
+
+@dataclass(frozen=True)
+class Split:
+    """Both sides of a set of documents. documents: (documents + 1) offsets in sentences."""
+
+    source: Sentences
+    target: Sentences
+    documents: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """A folder made by `tram prepare`."""
+
+    folder: Path
+    vocabulary: int
+    fingerprint: str  # of the text pipeline
+    splits: dict[str, dict[str, int]]
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Self:
+        """Open a prepared folder, or say what is wrong with it."""
+        folder = Path(folder)
+        path = folder / "prepared.json"
+        if not path.exists():
+            raise InputError(f"{folder}: holds no prepared data (no prepared.json); make it with `tram prepare`")
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+            version, vocabulary, text, splits = (about[k] for k in ("version", "vocabulary", "text", "splits"))
+        except (ValueError, KeyError, TypeError, OSError):
+            raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+        if version != VERSION:
+            raise InputError(f"{path}: has version {version}, this tram reads {VERSION}; run `tram prepare` again")
+        return cls(folder, vocabulary, text, splits)
+
+    def split(self, name: str) -> Split:
+        """The documents of one split, memory-mapped."""
+        if name not in self.splits:
+            raise InputError(f"{self.folder}: has no split `{name}`, only {', '.join(self.splits)}")
+
+        def load(part: str) -> npt.NDArray[Any]:
+            path = self.folder / f"{name}.{part}.npy"
+            try:
+                array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            except FileNotFoundError:
+                raise InputError(f"{path}: is missing; run `tram prepare` again") from None
+            except (OSError, ValueError, EOFError):
+                return _unmapped(path)
+            return array
+
+        sides = [Sentences(load(f"{side}.ids"), load(f"{side}.offsets")) for side in ("source", "target")]
+        return Split(sides[0], sides[1], load("documents"))
+
+    def text(self) -> TextPipeline:
+        """The text pipeline that made these ids."""
+        text = TextPipeline.load(self.folder)
+        if text.fingerprint != self.fingerprint:
+            raise InputError(
+                f"{self.folder / 'text.json'}: is not the pipeline that made these ids; run `tram prepare` again"
+            )
+        return text

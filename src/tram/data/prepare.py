@@ -1,0 +1,379 @@
+"""`tram prepare`: from raw parallel documents to memory-mapped ids, on all cores.
+
+    prepare(Path("prepared"), train=[("train.en", "train.de")], dev=[("dev.en", "dev.de")])
+
+Three passes, none of which holds the corpus in memory: tokenise into a cache (the expensive part), learn truecaser
+and BPE on it, encode it. Some training documents are held out for training to watch, so that dev stays for
+reporting. Run again it skips what is done; after a kill, finished caches are used again.
+"""
+
+import json
+import os
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from tram.data.arrays import VERSION, SplitWriter
+from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
+from tram.errors import InputError
+from tram.files import content_fingerprint, fingerprint, replacing, write_json, write_problem
+from tram.progress import Progress
+from tram.text.bpe import BPE
+from tram.text.moses import moses
+from tram.text.pipeline import Side, TextPipeline
+from tram.text.truecasing import Truecaser, count_cases
+
+CHUNK = 500  # sentences that travel to a worker at once
+LONGEST = 5_000  # characters of a sentence; what is longer is no sentence and would be cut in training anyway
+X = TypeVar("X")
+Y = TypeVar("Y")
+Pair = tuple[Path, Path]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result, besides the files."""
+
+    source_language: str = "en"
+    target_language: str = "de"
+    pipeline: Literal["moses", "raw"] = "moses"
+    merges: int = 30_000
+    held_out: float = 0.01  # share of the training sentences, in whole documents
+    most_held_out: int = 3_000  # sentences
+    seed: int = 1
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"held-out share {self.held_out}: give a number from 0 to below 1, for example 0.01")
+        if self.merges < 0:
+            raise InputError(f"merges {self.merges}: give 0 or more, for example 30000")
+
+
+@dataclass
+class Tokenised:
+    """The cache of one pair of files: documents of tokenised sentences, a JSON line each."""
+
+    path: Path
+    sentences: list[int] = field(default_factory=list)  # of each document
+    cut: int = 0
+
+    def documents(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Both sides of one document after the other."""
+        with self.path.open(encoding="utf-8") as file:
+            for line in file:
+                source, target = json.loads(line)
+                yield source, target
+
+
+def prepare(
+    out: Path,
+    train: Sequence[Pair],
+    dev: Sequence[Pair],
+    settings: Settings | None = None,
+    text: Path | None = None,
+    workers: int | None = None,
+) -> dict[str, Any]:
+    """Write a prepared folder; gives what `prepared.json` says of it."""
+    settings = settings or Settings()
+    given = TextPipeline.load(text) if text else None
+    if given:  # how text becomes words is the pipeline's to say
+        settings = replace(settings, pipeline=given.pipeline, source_language=given.source_language,
+                           target_language=given.target_language)  # fmt: skip
+    key = fingerprint([_identity(train), _identity(dev), vars(settings), given and given.fingerprint])
+    about = _read(out / "prepared.json")
+    if about.get("key") == key and all((out / name).exists() for name in _files(about["splits"])):
+        return about | {"skipped": True}
+    _make(out)
+    cache = out / ".cache"
+    _make(cache)
+    pool = Workers(workers or os.cpu_count() or 1)
+    try:
+        tokenised = [_tokenise(cache, pair, settings, pool, count=given is None) for pair in train]
+        tokenised_dev = [_tokenise(cache, pair, settings, pool, count=False) for pair in dev]
+        held = _choose_held([n for part in tokenised for n in part.sentences], settings)
+        pipeline = given or _learn(cache, tokenised, held, settings, key)
+        pipeline.save(cache)
+        trained = _documents(tokenised)
+        splits = _encode(cache, {"train": _pick(trained, held, False), "held": _pick(_documents(tokenised), held, True),
+                                 "dev": _documents(tokenised_dev)}, pipeline, pool)  # fmt: skip
+        _keep_raw(cache / "held.jsonl", _pick(_raw(train, settings), held, True))
+        _keep_raw(cache / "dev.jsonl", _raw(dev, settings))
+    except OSError as error:
+        raise InputError(write_problem(out, error)) from error
+    finally:
+        pool.close()
+    about = {
+        "version": VERSION,
+        "key": key,
+        "text": pipeline.fingerprint,
+        "vocabulary": pipeline.vocabulary,
+        "splits": splits,
+        "cut": sum(part.cut for part in tokenised + tokenised_dev),
+    }
+    _move_in(cache, out, about)
+    return about
+
+
+def _identity(pairs: Sequence[Pair]) -> list[Any]:
+    """What tells that a file is still the same, wherever it lies: its name, which says the format, and its bytes."""
+    try:
+        return [[path.name, content_fingerprint(path)] for pair in pairs for path in pair]
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); give the path of a text file") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(write_problem(folder, error)) from None
+
+
+# First pass: tokenise.
+
+
+def _tokenise(cache: Path, pair: Pair, settings: Settings, pool: "Workers", count: bool) -> Tokenised:
+    """Tokenise a pair of files into the cache, or find that it is there already."""
+    key = fingerprint([_identity([pair]), settings.pipeline, settings.source_language, settings.target_language,
+                       settings.format, count])  # fmt: skip
+    result = Tokenised(cache / f"{key}.jsonl")
+    about = cache / f"{key}.json"
+    if about.exists() and result.path.exists():
+        known = json.loads(about.read_text(encoding="utf-8"))
+        result.sentences, result.cut = known["sentences"], known["cut"]
+        return result
+    cases = (Counter[str](), Counter[str]())
+    work = (settings.pipeline, settings.source_language, settings.target_language, count)
+    documents = read_parallel(*pair, format=settings.format)
+    with replacing(result.path) as temporary, temporary.open("w", encoding="utf-8") as file, \
+            Progress(f"tokenising {pair[0].name}", unit="sentences") as progress:  # fmt: skip
+        for chunk in pool.ordered(_tokenise_chunk, ((work, chunk) for chunk in _chunks(documents))):
+            for document in chunk.documents:
+                file.write(json.dumps(document, ensure_ascii=False) + "\n")
+                result.sentences.append(len(document[0]))
+                progress.advance(len(document[0]))
+            result.cut += chunk.cut
+            for total, part in zip(cases, chunk.cases, strict=True):
+                total.update(part)
+    if result.cut:
+        progress.say(
+            f"warning: {result.cut} sentences of {pair[0].name} are longer than {LONGEST:,} characters and are cut"
+        )
+    if count:
+        write_json(cache / f"{key}.cases", [dict(part) for part in cases])
+    write_json(about, {"sentences": result.sentences, "cut": result.cut})
+    return result
+
+
+@dataclass
+class _Chunk:
+    documents: list[tuple[list[str], list[str]]]
+    cases: tuple[Counter[str], Counter[str]]
+    cut: int
+
+
+def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[tuple[list[str], list[str]]]]) -> _Chunk:
+    (pipeline, *languages, count), documents = task
+    result = _Chunk([], (Counter(), Counter()), 0)
+    for document in documents:
+        sides = []
+        for side, (language, sentences) in enumerate(zip(languages, document, strict=True)):
+            result.cut += sum(len(sentence) > LONGEST for sentence in sentences)
+            sentences = [sentence[:LONGEST] for sentence in sentences]
+            if pipeline == "moses":
+                script = moses(str(language))
+                tokens = [script.tokenize(script.normalize(sentence)) for sentence in sentences]
+                if count:
+                    result.cases[side].update(count_cases(tokens))
+                sentences = [" ".join(words) for words in tokens]
+            sides.append(sentences)
+        result.documents.append((sides[0], sides[1]))
+    return result
+
+
+def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[tuple[list[str], list[str]]]]:
+    """Documents in lists of some hundred sentences."""
+    chunk: list[tuple[list[str], list[str]]] = []
+    size = 0
+    for document in documents:
+        chunk.append((document.source, document.target))
+        size += len(document.source)
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+# Second pass: learn.
+
+
+def _choose_held(sentences: list[int], settings: Settings) -> set[int]:
+    """Numbers of the training documents to hold out: a share of the sentences, never the last document."""
+    wanted = min(settings.held_out * sum(sentences), settings.most_held_out)
+    held: set[int] = set()
+    size = 0
+    for document in np.random.default_rng(settings.seed).permutation(len(sentences)).tolist():
+        if size >= wanted or len(held) == len(sentences) - 1:
+            break
+        held.add(document)
+        size += sentences[document]
+    return held
+
+
+def _learn(cache: Path, tokenised: list[Tokenised], held: set[int], settings: Settings, key: str) -> TextPipeline:
+    """Learn truecaser and BPE from the training documents; what was learnt before a kill is used again."""
+    known = cache / f"{key}.text.json"
+    if known.exists():
+        return TextPipeline.load(known)
+    cases = [Counter[str](), Counter[str]()]
+    for part in tokenised:
+        for total, counted in zip(cases, json.loads(part.path.with_suffix(".cases").read_text("utf-8")), strict=True):
+            total.update(counted)
+    truecasers = [Truecaser.learn(total) for total in cases]
+    with Progress("learning BPE", unit="sentences") as progress:
+
+        def lines() -> Iterator[str]:
+            for source, target in _pick(_documents(tokenised), held, False):
+                progress.advance(len(source))
+                for truecaser, side in zip(truecasers, (source, target), strict=True):
+                    yield from _truecased(truecaser, side) if settings.pipeline == "moses" else side
+
+        bpe = BPE.learn(lines(), settings.merges)
+    pipeline = TextPipeline(settings.pipeline, settings.source_language, settings.target_language, bpe, *truecasers)
+    pipeline.save(known)
+    return pipeline
+
+
+def _truecased(truecaser: Truecaser, sentences: list[str]) -> list[str]:
+    return [" ".join(truecaser.truecase(sentence.split(" "))) for sentence in sentences]
+
+
+# Third pass: encode.
+
+
+def _encode(
+    folder: Path,
+    splits: dict[str, Iterator[tuple[list[str], list[str]]]],
+    text: TextPipeline,
+    pool: "Workers",
+) -> dict[str, dict[str, int]]:
+    """Write the ids of all splits; gives their sizes."""
+    sizes = {}
+    place = (folder / "text.json", text.fingerprint)
+    for name, documents in splits.items():
+        writer = SplitWriter(folder, name, text.vocabulary)
+        with Progress(f"encoding {name}", unit="sentences") as progress:
+            pairs = (ParallelDocument(source, target) for source, target in documents)
+            for chunk in pool.ordered(_encode_chunk, ((place, chunk) for chunk in _chunks(pairs))):
+                for source, target in chunk:
+                    writer.add(source, target)
+                    progress.advance(len(source))
+        sizes[name] = writer.close()
+    return sizes
+
+
+@lru_cache(maxsize=1)
+def _loaded(path: Path, fingerprint: str) -> TextPipeline:
+    """The pipeline in a worker process, once: reading it takes longer than encoding a chunk."""
+    return TextPipeline.load(path)
+
+
+def _encode_chunk(
+    task: tuple[tuple[Path, str], list[tuple[list[str], list[str]]]],
+) -> list[tuple[list[list[int]], list[list[int]]]]:
+    pipeline, documents = task
+    text = _loaded(*pipeline)
+
+    def ids(sentences: list[str], side: Side) -> list[list[int]]:
+        if text.pipeline == "moses":
+            sentences = _truecased(text.truecaser(side), sentences)
+        return text.bpe.encode_batch(sentences)
+
+    return [(ids(source, "source"), ids(target, "target")) for source, target in documents]
+
+
+# Helpers.
+
+
+def _documents(tokenised: list[Tokenised]) -> Iterator[tuple[list[str], list[str]]]:
+    return chain.from_iterable(part.documents() for part in tokenised)
+
+
+def _raw(pairs: Sequence[Pair], settings: Settings) -> Iterator[ParallelDocument]:
+    return chain.from_iterable(read_parallel(*pair, format=settings.format) for pair in pairs)
+
+
+def _pick(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator[X]:
+    """The documents whose number is (or is not) among `numbers`."""
+    return (document for number, document in enumerate(documents) if (number in numbers) == inside)
+
+
+def _keep_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
+    """Untouched text of a split: what its translations are scored against."""
+    write_parallel(path, None, documents, format="jsonl")
+
+
+def _files(splits: Iterable[str]) -> list[str]:
+    """Names of the files that make a prepared folder, `prepared.json` aside."""
+    parts = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")
+    return [f"{split}.{part}.npy" for split in splits for part in parts] + ["text.json", "held.jsonl", "dev.jsonl"]
+
+
+def _move_in(cache: Path, out: Path, about: dict[str, Any]) -> None:
+    """Put the finished files into place; until `prepared.json` is back the folder does not count as prepared."""
+    (out / "prepared.json").unlink(missing_ok=True)
+    for name in _files(about["splits"]):
+        os.replace(cache / name, out / name)
+    write_json(out / "prepared.json", about)
+    shutil.rmtree(cache)
+
+
+class Workers:
+    """Processes that work on a stream: results come in order, and only a few tasks are under way at once."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._pool: ProcessPoolExecutor | None = None
+
+    def ordered(self, function: Callable[[X], Y], tasks: Iterable[X]) -> Iterator[Y]:
+        """Like `map`, but it never runs far ahead of whoever takes the results."""
+        if self.number == 1:
+            yield from map(function, tasks)
+            return
+        if self._pool is None:
+            # Not forked: the threads of tokenizers do not survive that.
+            self._pool = ProcessPoolExecutor(self.number, mp_context=get_context("spawn"))
+        under_way: deque[Future[Y]] = deque()
+        for task in tasks:
+            under_way.append(self._pool.submit(function, task))
+            if len(under_way) >= 4 * self.number:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)

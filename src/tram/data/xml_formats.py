@@ -1,0 +1,271 @@
+"""Document formats made of tags: IWSLT's, WMT's SGML and WMT's later XML.
+
+    for passage in Segments("sgml").read(Lines(Path("newstest-src.en.sgm")), "source"): ...
+
+The first two are not well-formed XML in practice (raw `&`, no root), so they are read with a few patterns,
+line by line; the third is, and goes through expat. All of them stream.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+from xml.parsers import expat
+
+from tram.data.formats import Entry, Format, Lines, Passage, Sides
+from tram.errors import InputError
+
+# Lines of a talk that are no sentences. The first group stands above the talk, so it also opens a new one.
+TALK_HEAD = ("url", "keywords", "speaker", "talkid", "title", "description", "transcript")
+TALK_REST = ("reviewer", "translator", "content")
+
+_ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+_EDGE = re.compile(r"^[ \t\r\n]+|[ \t\r\n]+$")
+_BREAK = re.compile(r"[ \t]*\n\s*")
+_TOKEN = re.compile(r"<doc\b(?P<doc>[^>]*)>|(?P<end></doc\s*>)|<seg\b[^>]*>(?P<seg>.*?)</seg\s*>", re.I | re.S)
+_TAG = re.compile(rf"\s*<(?P<close>/?)(?P<name>xml|doc|{'|'.join(TALK_HEAD + TALK_REST)})\b(?P<rest>[^>]*)", re.I)
+_DECLARATION = re.compile(r"\s*<[?!]|\s*</?(mteval|srcset|refset|tstset)\b", re.I)
+_DOCID = re.compile(r"""\bdocid\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def unescape(text: str) -> str:
+    """Resolve the five entities of XML and character numbers; any other `&` stays what it is."""
+    return _ENTITY.sub(_character, text) if "&" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    name = match[1]
+    if not name.startswith("#"):
+        return _NAMED[name]
+    code = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
+    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else match[0]
+
+
+def escape(text: str) -> str:
+    """Write text so that `unescape` gives it back, white space at its edges included."""
+    return _EDGE.sub(lambda edge: "".join(f"&#{ord(c)};" for c in edge[0]), text.translate(_ESCAPES))
+
+
+def _docid(attributes: str) -> str | None:
+    match = _DOCID.search(attributes)
+    return None if match is None else unescape(match[1] or match[2] or match[3] or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Segments(Format):
+    """`<doc docid="..">` with a `<seg>` for each sentence; in `iwslt` also talks of bare lines with tags."""
+
+    style: Literal["iwslt", "sgml"]
+
+    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
+        """Titles, descriptions and other tags are no sentences."""
+        if self.style == "iwslt" and _has_bare_sentences(lines):
+            return _read_talks(lines)
+        return _read_segments(lines)
+
+    def head(self, sides: Sides) -> str:
+        """The set around all documents: `srcset` or `refset`."""
+        opening = '<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n' if self.style == "iwslt" else ""
+        name, language = ("refset", "trglang") if sides == "target" else ("srcset", "srclang")
+        return f'{opening}<{name} setid="tram" {language}="any">\n'
+
+    def render(self, entry: Entry) -> str:
+        """One segment per line."""
+        entry.check_lines()
+        entry.check_name("\n\r\t")
+        (sentences,) = entry.columns
+        space = " " if self.style == "iwslt" else ""
+        segments = (f'<seg id="{i}">{space}{escape(s)}{space}</seg>\n' for i, s in enumerate(sentences, 1))
+        return f'<doc docid="{escape(entry.name)}">\n{"".join(segments)}</doc>\n'
+
+    def tail(self, sides: Sides) -> str:
+        """The end of the set."""
+        closing = "</mteval>\n" if self.style == "iwslt" else ""
+        return f"</{'refset' if sides == 'target' else 'srcset'}>\n{closing}"
+
+
+def _has_bare_sentences(lines: Lines) -> bool:
+    """Whether the first line that is not about a talk but of it is bare text, not a segment."""
+    for _, line in lines:
+        if re.search(r"<seg\b", line, re.I):
+            return False
+        if line.strip() and not _TAG.match(line) and not _DECLARATION.match(line):
+            return True
+    return False
+
+
+def _read_segments(lines: Lines) -> Iterator[Passage]:
+    passage: Passage | None = None
+    for number, text in _whole_segments(lines):
+        for token in _TOKEN.finditer(text):
+            if token["seg"] is not None:
+                if passage is None:
+                    lines.refuse(number, "has a <seg> outside <doc>; put it into a document")
+                passage.add(number, unescape(_BREAK.sub(" ", token["seg"].strip(" \t\r\n"))))
+                continue
+            if passage is not None:
+                passage.end = number
+                yield passage
+            passage = None if token["end"] else Passage.one_sided(number, _docid(token["doc"]))
+    if passage is not None:
+        lines.refuse(passage.end, "is the last sentence of a document without </doc>; fetch the whole file")
+
+
+def _whole_segments(lines: Lines) -> Iterator[tuple[int, str]]:
+    """The lines, with those that share a segment joined."""
+    first, pending = 0, ""
+    for number, line in lines:
+        if pending and re.search(r"<seg\b|</doc\b", line, re.I):
+            break
+        text = f"{pending}\n{line}" if pending else line
+        first = first if pending else number
+        lowered = text.lower()
+        pending = text if lowered.rfind("<seg") > lowered.rfind("</seg") else ""
+        if not pending:
+            yield first, text
+    if pending:
+        lines.refuse(first, "has a <seg> without </seg>; close it")
+
+
+def _read_talks(lines: Lines) -> Iterator[Passage]:
+    passage: Passage | None = None
+    for number, line in lines:
+        tag = _TAG.match(line)
+        if tag is None:
+            if passage is not None and not _DECLARATION.match(line):
+                passage.add(number, unescape(line.strip()))
+            elif line.strip() and not _DECLARATION.match(line):
+                lines.refuse(number, "stands before the first <doc>, <url> or <title>; give each talk its tags")
+            continue
+        name = tag["name"].lower()
+        ends = name == "doc" or (name in TALK_HEAD and passage is not None and bool(passage.source))
+        if ends and passage is not None:
+            passage.end = number
+            yield passage
+            passage = None
+        if passage is None and not tag["close"] and name in ("doc", *TALK_HEAD):
+            passage = Passage.one_sided(number, _docid(tag["rest"]))
+        if name == "talkid" and passage is not None and passage.id is None:
+            passage.id = re.sub(r"<[^>]*>", "", line).strip() or None
+    if passage is not None:
+        yield passage
+
+
+class WmtXml(Format):
+    """WMT's XML since 2021: `<src>` and `<ref>` of each `<doc>` in one file; the first reference counts."""
+
+    both: ClassVar[bool] = True
+    ELEMENTS: ClassVar[dict[str, str]] = {"source": "src", "target": "ref"}
+
+    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
+        """Documents of a test suite have no reference and are left out where one is needed."""
+        for document in _parse(lines):
+            needed = ("source", "target") if sides == "both" else (sides,)
+            missing = [self.ELEMENTS[side] for side in needed if self.ELEMENTS[side] not in document.texts]
+            if missing and document.suite:
+                continue
+            if missing:
+                lines.refuse(document.line, f"opens a document without <{missing[0]}>; add it or take the document out")
+            source, target = (document.texts.get(element, []) for element in self.ELEMENTS.values())
+            yield Passage(document.id, document.end, source, target)
+
+    def head(self, sides: Sides) -> str:
+        """The data set around all documents."""
+        return '<?xml version="1.0" encoding="utf-8"?>\n<dataset id="tram">\n'
+
+    def render(self, entry: Entry) -> str:
+        """Refuses the control characters that XML cannot hold."""
+        entry.check_lines()
+        if _NOT_XML.search(entry.name):
+            raise InputError(f"{entry.path}: cannot hold the id {entry.name!r} of document {entry.number}; change it")
+        sides = ("source", "target") if entry.sides == "both" else (entry.sides,)
+        parts = [self._side(entry, side, column) for side, column in zip(sides, entry.columns, strict=True)]
+        # "und" is the code of a language that is not stated; other tools want the attribute to be there.
+        return f'<doc id="{_escape_all(entry.name)}" origlang="und">\n{"".join(parts)}</doc>\n'
+
+    def _side(self, entry: Entry, side: str, sentences: list[str]) -> str:
+        for i, sentence in enumerate(sentences):
+            if bad := _NOT_XML.search(sentence):
+                entry.refuse(i, f"XML has no {bad[0]!r}; remove it or write the jsonl format")
+        element = self.ELEMENTS[side]
+        segments = (f'<seg id="{i}">{_escape_all(s)}</seg>\n' for i, s in enumerate(sentences, 1))
+        return f'<{element} lang="und">\n<p>\n{"".join(segments)}</p>\n</{element}>\n'
+
+    def tail(self, sides: Sides) -> str:
+        """The end of the data set."""
+        return "</dataset>\n"
+
+
+def _escape_all(text: str) -> str:
+    """As `escape`, with every tab and break as a number: an XML parser would change a raw one."""
+    return re.sub(r"[\t\r\n]", lambda match: f"&#{ord(match[0])};", text.translate(_ESCAPES))
+
+
+@dataclass(slots=True)
+class _XmlDocument:
+    id: str | None
+    line: int
+    end: int = 0
+    suite: bool = False
+    texts: dict[str, list[str]] = field(default_factory=dict)
+
+
+class _XmlHandler:
+    """Collects what expat reports; `ready` holds the documents that are complete."""
+
+    def __init__(self, parser: expat.XMLParserType) -> None:
+        self.parser = parser
+        self.ready: list[_XmlDocument] = []
+        self.document: _XmlDocument | None = None
+        self.side: list[str] | None = None
+        self.segment: list[str] | None = None
+        parser.buffer_text = True
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.text
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "doc":
+            line = self.parser.CurrentLineNumber
+            self.document = _XmlDocument(attributes.get("id"), line, suite="testsuite" in attributes)
+        elif name in ("src", "ref") and self.document is not None:
+            self.side = [] if name in self.document.texts else self.document.texts.setdefault(name, [])
+        elif name == "seg":
+            self.segment = []
+
+    def text(self, data: str) -> None:
+        if self.segment is not None:
+            self.segment.append(data)
+
+    def end(self, name: str) -> None:
+        if name == "seg" and self.segment is not None:
+            if self.side is not None:
+                self.side.append(_BREAK.sub(" ", "".join(self.segment).strip("\n")))
+            self.segment = None
+        elif name in ("src", "ref"):
+            self.side = None
+        elif name == "doc" and self.document is not None:
+            self.document.end = self.parser.CurrentLineNumber
+            self.ready.append(self.document)
+            self.document = None
+
+
+def _parse(lines: Lines) -> Iterator[_XmlDocument]:
+    # The lines are UTF-8 by now, whatever the file declares.
+    parser = expat.ParserCreate("utf-8")
+    handler = _XmlHandler(parser)
+    try:
+        for _, line in lines:
+            parser.Parse(f"{line}\n", False)
+            yield from handler.ready
+            handler.ready.clear()
+        parser.Parse("", True)
+    except expat.ExpatError as error:
+        lines.refuse(
+            error.lineno,
+            f"is not well-formed XML ({expat.ErrorString(error.code)}); repair or fetch it again",
+        )
+    yield from handler.ready

@@ -1,0 +1,1 @@
+"""Scores of translations: BLEU, chrF, significance, perplexity and contrastive suites."""

@@ -1,0 +1,171 @@
+"""How often the right translation won: by phenomenon and distance, or by German pronoun, with intervals.
+
+summary = summarise(score_suite(translator, items))
+print(contrast_table(summary))
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tram.evaluation.contrast import ItemResult
+from tram.evaluation.suite import OTHER, PRONOUNS, Item
+
+EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the last distance of every bin
+COLUMNS = 10  # so many distances stand on their own; where there are more, they share bins
+Z = 1.959963984540054  # 95% of a normal distribution lie within so many standard deviations
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How many of some items are right, and the share that guessing would find."""
+
+    right: int
+    items: int
+    chance: float
+
+    @property
+    def value(self) -> float:
+        """The share of right items."""
+        return self.right / self.items
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval of the share."""
+        spread = Z * Z / self.items
+        middle = self.value + spread / 2
+        half = math.sqrt(spread * (self.value * (1 - self.value) + spread / 4))
+        low, high = ((middle + sign * half) / (1 + spread) for sign in (-1, 1))
+        return min(max(low, 0.0), self.value), max(min(high, 1.0), self.value)  # where rounding would part them
+
+    def as_dict(self) -> dict[str, float]:
+        """All of it for JSON."""
+        low, high = self.interval
+        counts = {"right": self.right, "items": self.items}
+        return counts | {"accuracy": self.value, "low": low, "high": high, "chance": self.chance}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The accuracies of a suite; what its items do not tell is empty.
+
+    `by_pronoun` holds the items without a phenomenon, where at least one of them asks for er, sie or es.
+    """
+
+    overall: Accuracy
+    by_phenomenon: dict[str, Accuracy]
+    by_pronoun: dict[str, Accuracy]
+    by_distance: dict[str, Accuracy]
+    by_phenomenon_and_distance: dict[str, dict[str, Accuracy]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON."""
+
+        def plain(group: Mapping[str, Accuracy]) -> dict[str, Any]:
+            return {name: accuracy.as_dict() for name, accuracy in group.items()}
+
+        both = {name: plain(group) for name, group in self.by_phenomenon_and_distance.items()}
+        return {
+            "overall": self.overall.as_dict(),
+            "by_phenomenon": plain(self.by_phenomenon),
+            "by_pronoun": plain(self.by_pronoun),
+            "by_distance": plain(self.by_distance),
+            "by_phenomenon_and_distance": both,
+        }
+
+
+def summarise(results: Sequence[ItemResult]) -> Summary:
+    """Count right items, all together and by what they test. There must be some."""
+    pronouns = _grouped(results, lambda item: None if item.phenomenon else item.pronoun)
+    if pronouns.keys() == {OTHER}:
+        pronouns = {}  # another language, or another matter
+    distances = _by_distance(results)
+    return Summary(
+        overall=_accuracy(results),
+        by_phenomenon=_accuracies(_grouped(results, lambda item: item.phenomenon)),
+        by_pronoun=_accuracies({name: pronouns[name] for name in (*PRONOUNS, OTHER) if name in pronouns}),
+        by_distance=_accuracies(distances),
+        by_phenomenon_and_distance={
+            phenomenon: _accuracies({name: own for name, group in distances.items() if (own := _of(group, phenomenon))})
+            for phenomenon in _grouped(results, lambda item: item.phenomenon)
+        },
+    )
+
+
+def _accuracy(results: Sequence[ItemResult]) -> Accuracy:
+    chance = sum(1 / (1 + len(result.variants)) for result in results) / len(results)
+    return Accuracy(sum(result.right for result in results), len(results), chance)
+
+
+def _accuracies(groups: Mapping[str, Sequence[ItemResult]]) -> dict[str, Accuracy]:
+    return {name: _accuracy(group) for name, group in groups.items()}
+
+
+def _grouped(results: Sequence[ItemResult], name: Callable[[Item], str | None]) -> dict[str, list[ItemResult]]:
+    """The results under the names of their items, in the order of the suite; those without one are left out."""
+    groups: dict[str, list[ItemResult]] = {}
+    for result in results:
+        found = name(result.item)
+        if found:
+            groups.setdefault(found, []).append(result)
+    return groups
+
+
+def _of(results: Sequence[ItemResult], phenomenon: str) -> list[ItemResult]:
+    return [result for result in results if result.item.phenomenon == phenomenon]
+
+
+def _by_distance(results: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
+    """The results by distance, near ones first; many different distances share bins."""
+    found = sorted(result.item.distance for result in results if result.item.distance is not None)
+    several = len(set(found)) > COLUMNS
+    names = {distance: _bin(distance) if several else str(distance) for distance in found}
+    groups = _grouped(results, lambda item: None if item.distance is None else names[item.distance])
+    return {name: groups[name] for name in dict.fromkeys(names.values())}
+
+
+def _bin(distance: int) -> str:
+    place = bisect_left(EDGES, distance)
+    if place == len(EDGES):
+        return f">{EDGES[-1]}"
+    first, last = (EDGES[place - 1] + 1 if place else 0), EDGES[place]
+    return str(last) if first == last else f"{first}-{last}"
+
+
+def contrast_table(summary: Summary) -> str:
+    """A line for each phenomenon or pronoun, a column for each distance; intervals stand below the numbers."""
+    columns = [*summary.by_distance, "all"]
+    rows = {name: summary.by_phenomenon_and_distance[name] | {"all": accuracy}
+            for name, accuracy in summary.by_phenomenon.items()}  # fmt: skip
+    rows |= {name: {"all": accuracy} for name, accuracy in summary.by_pronoun.items()}
+    rows["all"] = summary.by_distance | {"all": summary.overall}
+    width = max(12, *(len(name) + 2 for name in rows))
+    title = "% right, and the 95% interval (Wilson) below"
+    if summary.by_distance:
+        title += "; columns: sentences back to the one that decides"
+    lines = [title, "", f"{'':<{width}}{'items':>7}{'chance':>8}" + "".join(f"{name:>8}" for name in columns)]
+    for name, cells in rows.items():
+        lines += _table_lines(name, width, [cells.get(column) for column in columns])
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _table_lines(name: str, width: int, cells: list[Accuracy | None]) -> list[str]:
+    whole = cells[-1]
+    assert whole is not None, "the last column holds all items of a line"
+    values = "".join(f"{'' if cell is None else format(100 * cell.value, '.1f'):>8}" for cell in cells)
+    intervals = "".join(f"{'' if cell is None else _percentages(cell.interval):>8}" for cell in cells)
+    return [f"{name:<{width}}{whole.items:>7,}{100 * whole.chance:>8.1f}{values}", f"{'':<{width + 15}}{intervals}"]
+
+
+def _percentages(interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{100 * low:.0f}-{100 * high:.0f}"
+
+
+def contrast_json(results: Sequence[ItemResult], about: Mapping[str, Any]) -> dict[str, Any]:
+    """How the scores were made (`about`), the summary, and the scores of every item in the order of the suite."""
+    items = [{"right": result.right, "reference": result.reference, "variants": list(result.variants)}
+             for result in results]  # fmt: skip
+    return {**about, **summarise(results).as_dict(), "items": items}

@@ -1,0 +1,240 @@
+"""Contrastive tests: does a model find the right translation more probable than wrong ones, given what stood before?
+
+    results = score_suite(translator, read_suite("suite.jsonl"), "gold")
+    results[0].right                           # the reference is more probable than all variants
+
+A context is taken in once, whatever stands behind it: all variants of an item and all items that share it go on from
+the same carried state. Work is cut into batches bounded in tokens, so that contexts of any length fit.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tram.data.batches import decoder_input, padded_ids
+from tram.evaluation.suite import Item
+from tram.model.packing import Layout
+from tram.model.stacks import Encoded
+from tram.model.state import Carried, join_documents, select_documents
+from tram.model.transformer import Transformer
+from tram.text.pipeline import Side
+from tram.translation.lockstep import Cursor, History, Ids, Lockstep, document_ids
+from tram.translation.translator import Translator
+
+TOKENS = 2048  # of one pass through the model
+CHUNK = 512  # tokens whose logits stand in memory at once
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """Log-probabilities of an item's reference and of its variants: sums over all tokens, eos counted."""
+
+    item: Item
+    reference: float
+    variants: tuple[float, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether the reference beats all variants; a tie is no victory."""
+        return all(self.reference > variant for variant in self.variants)
+
+
+def score_suite(
+    translator: Translator,
+    items: Sequence[Item],
+    history: History = "gold",
+    tokens: int = TOKENS,
+    advance: Callable[[int], None] | None = None,
+) -> list[ItemResult]:
+    """Score every item after its context; `advance` is told how many items more are done.
+
+    history: what is taken in of the context: its sentences with their right translations (gold), with the ones the
+    translator finds itself (generated), or nothing. A sentence model takes in nothing, whatever is asked for.
+    tokens: of one pass through the model, about.
+    """
+    taken = history if translator.model.has_context else "none"
+    found: dict[int, list[float]] = {}
+    contexts = sorted(_contexts(translator, items, taken), key=lambda context: (len(context.sources), context.longest))
+    with torch.inference_mode():
+        for part in _within([context.longest for context in contexts], tokens):
+            for question, scores in _answers(translator, contexts[part], tokens):
+                found[question.number] = scores
+                if advance is not None:
+                    advance(1)
+    return [ItemResult(item, found[number][0], tuple(found[number][1:])) for number, item in enumerate(items)]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """An item as ids."""
+
+    number: int
+    source: Ids
+    targets: list[Ids]  # the reference first
+
+    @property
+    def size(self) -> int:
+        return sum(max(len(self.source), len(target)) + 2 for target in self.targets)
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What stands before some items, none of its sentences empty. targets: None where the model is to find them."""
+
+    sources: list[Ids]
+    targets: list[Ids] | None
+    questions: list[_Question] = field(default_factory=list)
+
+    def step(self, number: int) -> int:
+        """Tokens of one sentence, of the longer side; 0 behind the last one."""
+        if number >= len(self.sources):
+            return 0
+        return 2 + max(len(side[number]) for side in (self.sources, self.targets) if side is not None)
+
+    @property
+    def longest(self) -> int:
+        return max(map(self.step, range(len(self.sources))), default=0)
+
+
+def _contexts(translator: Translator, items: Sequence[Item], history: History) -> Iterable[_Context]:
+    """The different contexts, each with its items, as ids."""
+    source_texts = [item.source for item in items]
+    target_texts = [text for item in items for text in (item.reference, *item.contrastive)]
+    if history != "none":
+        source_texts += [text for item in items for text in item.source_context]
+    if history == "gold":
+        target_texts += [text for item in items for text in item.target_context]
+    sources, targets = _ids(translator, source_texts, "source"), _ids(translator, target_texts, "target")
+    contexts: dict[tuple[tuple[str, ...], ...], _Context] = {}
+    for number, item in enumerate(items):
+        key = _context_key(item, history)
+        if key not in contexts:
+            contexts[key] = _context(key, sources, targets)
+        variants = [targets[text] for text in (item.reference, *item.contrastive)]
+        contexts[key].questions.append(_Question(number, sources[item.source], variants))
+    return contexts.values()
+
+
+def _context_key(item: Item, history: History) -> tuple[tuple[str, ...], ...]:
+    """What is taken in before an item: source sentences, and target sentences if they are given."""
+    if history == "none":
+        return ((),)
+    return (item.source_context, item.target_context) if history == "gold" else (item.source_context,)
+
+
+def _context(key: tuple[tuple[str, ...], ...], sources: dict[str, Ids], targets: dict[str, Ids]) -> _Context:
+    """As in training, a pair with an empty side is passed over."""
+    if len(key) == 1:
+        return _Context([sources[text] for text in key[0] if sources[text]], None)
+    pairs = [(sources[source], targets[target]) for source, target in zip(*key, strict=True)]
+    pairs = [(source, target) for source, target in pairs if source and target]
+    return _Context([source for source, _ in pairs], [target for _, target in pairs])
+
+
+def _ids(translator: Translator, texts: Iterable[str], side: Side) -> dict[str, Ids]:
+    """Every different text as ids, cut where it is too long for the model; a blank one has none."""
+    different = list(dict.fromkeys(texts))
+    longest = translator.model.config.max_length - 2
+    ids = translator.text.encode(different, side)
+    cut = sum(len(sentence) > longest for sentence in ids)
+    if cut:
+        warnings.warn(f"{cut} {side} sentences were cut to the model's {longest} subwords", stacklevel=4)
+    return {text: sentence[:longest] * bool(text.strip()) for text, sentence in zip(different, ids, strict=True)}
+
+
+def _within(sizes: Sequence[int], budget: int) -> Iterator[slice]:
+    """Cut a run where the sum of its sizes would pass the budget; a part has at least one member."""
+    start = total = 0
+    for i, size in enumerate(sizes):
+        if i > start and total + size > budget:
+            yield slice(start, i)
+            start, total = i, 0
+        total += size
+    if start < len(sizes):
+        yield slice(start, len(sizes))
+
+
+def _answers(
+    translator: Translator, contexts: Sequence[_Context], tokens: int
+) -> Iterator[tuple[_Question, list[float]]]:
+    """Take in some contexts together, then score the items behind them."""
+    model = translator.model
+    if model.decoder.contexts() and any(context.targets is None for context in contexts):
+        carried = _translate(translator, contexts)
+    else:
+        carried = _read(model, contexts, tokens)
+    pairs = [(row, question) for row, context in enumerate(contexts) for question in context.questions]
+    pairs.sort(key=lambda pair: pair[1].size)  # of like length: little is padding
+    for part in _within([question.size for _, question in pairs], tokens):
+        rows, questions = zip(*pairs[part], strict=True)
+        own = select_documents(carried, torch.tensor(rows, device=model.tokens.weight.device))
+        yield from zip(questions, _score(model, questions, own), strict=True)
+
+
+def _read(model: Transformer, contexts: Sequence[_Context], tokens: int) -> Carried:
+    """What is carried after contexts that are there, many sentences at once; without targets only the source."""
+    carried = model.complete(None, len(contexts))
+    steps = range(max(len(context.sources) for context in contexts))
+    for block in _within([sum(context.step(number) for context in contexts) for number in steps], tokens):
+        device = model.tokens.weight.device
+        encoded = model.encode(document_ids([context.sources[block] for context in contexts]).to(device), carried)
+        carried = carried | encoded.carried
+        if model.decoder.contexts():
+            targets = document_ids([(context.targets or [])[block] for context in contexts]).to(device)
+            carried = carried | model.decode(decoder_input(targets), encoded, carried).carried
+    return carried
+
+
+def _translate(translator: Translator, contexts: Sequence[_Context]) -> Carried:
+    """What is carried after contexts whose translations the model finds itself."""
+    model = translator.model
+    cursors = [Cursor(row, context.sources, model.complete(None, 1)) for row, context in enumerate(contexts)]
+    lockstep = Lockstep(model, translator.beam, translator.length_penalty, translator.batch)
+    for _ in lockstep.run(cursors):
+        pass  # only what the cursors carry at the end is wanted
+    return join_documents([cursor.carried for cursor in cursors])
+
+
+def _score(model: Transformer, questions: Sequence[_Question], carried: Carried) -> list[list[float]]:
+    """Log-probabilities of the targets of every question; its source is encoded once for all of them.
+
+    Targets that are the same ids are scored once, so that rounding cannot decide between them.
+    """
+    device = model.tokens.weight.device
+    rows = list(dict.fromkeys((n, tuple(ids)) for n, question in enumerate(questions) for ids in question.targets))
+    owners = torch.tensor([n for n, _ in rows], device=device)
+    encoded = model.encode(padded_ids([question.source for question in questions])[:, None].to(device), carried)
+    targets = padded_ids([ids for _, ids in rows])[:, None].to(device)
+    scores = sequence_scores(model, targets, repeated(encoded, owners), select_documents(carried, owners))
+    found = dict(zip(rows, scores.tolist(), strict=True))
+    return [[found[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
+
+
+def repeated(encoded: Encoded, owners: Tensor) -> Encoded:
+    """The source states of these documents, in this order, any of them several times; one sentence a document."""
+    layout = Layout(encoded.layout.grid(encoded.layout.ids).index_select(0, owners))
+    starts = torch.as_tensor(encoded.layout.starts, device=owners.device).index_select(0, owners)
+    places = starts.repeat_interleave(layout.lengths.flatten()) + layout.positions
+    return Encoded(encoded.states.index_select(0, places), layout, {})
+
+
+def sequence_scores(model: Transformer, targets: Tensor, source: Encoded, carried: Carried) -> Tensor:
+    """Log-probability of every target, (rows) in double precision. targets: (rows, 1, tokens), bos … eos."""
+    decoded = model.decode(decoder_input(targets), source, carried)
+    labels = targets[..., 1:].flatten().index_select(0, decoded.layout.rows)
+    row = decoded.layout.rows // decoded.layout.shape[2]
+    scores = torch.zeros(len(targets), dtype=torch.float64, device=targets.device)
+    return scores.index_add_(0, row, token_scores(model, decoded.states, labels).double())
+
+
+def token_scores(model: Transformer, states: Tensor, labels: Tensor, chunk: int = CHUNK) -> Tensor:
+    """Log-probability of every label, in chunks. states: (tokens, d_model); labels: (tokens)."""
+    accurate = torch.promote_types(states.dtype, torch.float32)
+    parts = zip(states.split(chunk), labels.split(chunk), strict=True)
+    return torch.cat(
+        [-F.cross_entropy(model.logits(part).to(accurate), gold, reduction="none") for part, gold in parts]
+    )

@@ -1,0 +1,112 @@
+"""A contrastive suite: sentences whose right translation is decided by their context, and wrong ones beside it.
+
+items = read_suite("suite.jsonl")          # of `tram synthetic`, or in the format of ContraPro
+exchange_contexts(items)                   # the control: every item after another one's context
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tram.data.formats import Lines
+from tram.errors import InputError
+
+PRONOUNS = ("er", "sie", "es")
+OTHER = "other"
+
+
+class Item(BaseModel):
+    """A sentence after its context, the right translation, and wrong ones that differ in what the context decides."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source_context: tuple[str, ...]
+    target_context: tuple[str, ...]
+    source: str
+    reference: str
+    contrastive: tuple[str, ...]
+    phenomenon: str | None = None
+    distance: int | None = Field(None, ge=0)  # sentences back to the one that decides
+
+    @model_validator(mode="after")
+    def _can_be_scored(self) -> Self:
+        source, target = len(self.source_context), len(self.target_context)
+        if source != target:
+            raise ValueError(
+                f"has {source} sentences in 'source_context' and {target} in 'target_context'; "
+                "give every sentence its translation"
+            )
+        if not self.contrastive:
+            raise ValueError("has nothing in 'contrastive'; give at least one wrong translation")
+        texts = {"source": self.source, "reference": self.reference}
+        texts |= {f"contrastive.{number}": variant for number, variant in enumerate(self.contrastive)}
+        for name, text in texts.items():
+            if not text.strip():
+                raise ValueError(f"has an empty {name!r}; fill it in or remove the item")
+        if self.reference in self.contrastive:
+            raise ValueError("has its reference among 'contrastive', which nothing could tell apart; remove it there")
+        return self
+
+    @property
+    def pronoun(self) -> str:
+        """The German pronoun in question: the first word in which the reference and a variant differ."""
+        reference = _words(self.reference)
+        first = min(_first_difference(reference, _words(variant)) for variant in self.contrastive)
+        word = reference[first] if first < len(reference) else ""
+        return word if word in PRONOUNS else OTHER
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _first_difference(left: list[str], right: list[str]) -> int:
+    """Number of leading words that are the same."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(left), len(right)))
+
+
+def read_suite(path: Path | str) -> list[Item]:
+    """Read a suite: a JSON object per line, plain or packed as .gz or .xz; blank lines do not count."""
+    lines = Lines(Path(path))
+    items = []
+    for number, line in lines:
+        if line and not line.isspace():
+            try:
+                items.append(Item.model_validate_json(line, strict=True))
+            except ValidationError as error:
+                lines.refuse(number, _problem(error))
+    if not items:
+        raise InputError(f"{path}: has no items; give a suite of `tram synthetic` or one in its format")
+    return items
+
+
+def exchange_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
+    """Give every item the context of another one of its phenomenon and distance: nothing there can help any more."""
+    random = Random(seed)
+    cells: dict[tuple[str | None, int | None], list[int]] = {}
+    for number, item in enumerate(items):
+        cells.setdefault((item.phenomenon, item.distance), []).append(number)
+    exchanged = list(items)
+    for numbers in cells.values():
+        for number, giver in zip(numbers, random.sample(numbers, len(numbers)), strict=True):
+            given = {"source_context": items[giver].source_context, "target_context": items[giver].target_context}
+            exchanged[number] = items[number].model_copy(update=given)
+    return exchanged
+
+
+def _problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    name = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "json_invalid":
+        return f"is not JSON ({problem['ctx']['error']}); write one whole object per line"
+    if problem["type"] == "missing":
+        return f"has no {name!r}; an item needs source_context, target_context, source, reference and contrastive"
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"])
+    where = f"a wrong {name!r}" if name else "no object"
+    return f"has {where} ({problem['msg']}); write it as `tram synthetic` does"

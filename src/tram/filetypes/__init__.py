@@ -1,0 +1,1 @@
+"""Documents with a layout to keep."""

@@ -1,0 +1,1 @@
+"""The Transformer: packing, attention, layers, carried state and model folders."""

@@ -1,0 +1,1 @@
+"""Context modules: everything that lets one sentence know about another."""

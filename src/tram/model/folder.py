@@ -1,0 +1,138 @@
+"""Models and training states on disk: safetensors, YAML and JSON, each whole or not there.
+
+    save_model(model, "run/model", text="prepared/text.json", card="…")     # a folder that can be moved
+    model = load_model("run/model")
+
+A training checkpoint is a folder named after its update (`00001000`) with `model.safetensors`,
+`optimizer.safetensors`, `position.safetensors` (memories of the documents under way) and `progress.json`; it gets its
+name only when it is complete.
+"""
+
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from tram.config import ModelConfig, Positive, Section, checked, read_yaml, write_yaml
+from tram.errors import InputError
+from tram.files import replacing
+from tram.model.transformer import Transformer
+from tram.text.pipeline import TextPipeline
+
+VERSION = 1
+
+
+WEIGHTS = "model.safetensors"
+
+
+class ModelFile(Section):
+    """What `config.yaml` of a model folder says."""
+
+    version: int = VERSION
+    vocabulary: Positive
+    text: str | None = None  # fingerprint of text.json
+    model: ModelConfig
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by its first name."""
+    return {name: value.detach() for name, value in model.named_parameters()}
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors; errors of the disk are OSErrors, whoever meets them."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    path.touch()
+    mode = path.stat().st_mode  # that of any other file here; safetensors would let the owner alone read it
+    try:
+        save_file(plain, path)
+        path.chmod(mode)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
+
+
+def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """Read a safetensors file, or say what is wrong with it."""
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: is truncated or no safetensors file ({error}); take another copy of it") from None
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Fill a model's parameters from a file that must hold exactly them."""
+    missing = sorted(weights(model).keys() - load_known_weights(model, path))
+    if missing:
+        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
+
+
+def load_known_weights(model: nn.Module, path: Path) -> set[str]:
+    """Fill those of a model's parameters that a file holds, and give their names; it may hold nothing else."""
+    tensors = load_tensors(path)
+    own = dict(model.named_parameters())
+    if foreign := sorted(tensors.keys() - own.keys()):
+        raise InputError(
+            f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
+        )
+    for name, value in tensors.items():
+        if own[name].shape != value.shape:
+            found, wanted = list(value.shape), list(own[name].shape)
+            raise InputError(f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models")
+    with torch.no_grad():
+        for name, value in tensors.items():
+            own[name].copy_(value)
+    return set(tensors)
+
+
+def save_model(model: Transformer, folder: Path | str, text: TextPipeline | None = None, card: str = "") -> None:
+    """Write a model folder: config.yaml, model.safetensors, README.md and, if there is one, text.json."""
+    folder = Path(folder)
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there and not there & {WEIGHTS, "config.yaml"}:
+        raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another place")
+    with replacing(folder) as temporary:
+        temporary.mkdir()
+        save_tensors(temporary / WEIGHTS, weights(model))
+        fingerprint = None if text is None else text.fingerprint
+        about = ModelFile(vocabulary=model.vocabulary, text=fingerprint, model=model.config)
+        write_yaml(temporary / "config.yaml", about)
+        (temporary / "README.md").write_text(card or "A translation model made with tram.\n", encoding="utf-8")
+        if text is not None:
+            text.save(temporary)
+
+
+def find_model(folder: Path | str) -> Path:
+    """The model folder that a path means: itself, or that of the last finished stage of a run."""
+    folder = Path(folder)
+    for candidate in (folder, folder / "finetune" / "model", folder / "train" / "model"):
+        if (candidate / WEIGHTS).exists() and (candidate / "config.yaml").exists():
+            return candidate
+    if not folder.exists():
+        raise InputError(f"{folder}: there is no such folder; give a model folder or the output of `tram train`")
+    raise InputError(f"{folder}: is no model folder (config.yaml and {WEIGHTS}); give one or let the training finish")
+
+
+def read_model_file(folder: Path) -> ModelFile:
+    """What the config.yaml of a model folder says."""
+    about = checked(ModelFile, read_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
+    if about.version > VERSION:
+        raise InputError(f"{folder}: was made by a newer tram (version {about.version}); update tram")
+    return about
+
+
+def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:
+    """Read a model folder (or the best model of a run folder), in evaluation mode."""
+    folder = find_model(folder)
+    about = read_model_file(folder)
+    model = Transformer(about.model, about.vocabulary).to(dtype)
+    load_weights(model, folder / WEIGHTS)
+    return model.eval()

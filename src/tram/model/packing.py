@@ -1,0 +1,225 @@
+"""Where the tokens of a batch of documents lie once the padding is left out.
+
+A batch of ids (documents, sentences, tokens), padded with 0, becomes one long run of real tokens: every linear map,
+norm and feed-forward works on states of shape (real tokens, d_model) and spends nothing on padding. Only attention
+needs rectangles: there `Blocks` gathers sentences of like length, and puts the result back.
+
+    layout = Layout(ids)                     # ids: (documents, sentences, tokens)
+    blocks = layout.blocks(layout)           # self-attention: queries and keys of the same sentences
+    padded = layout.grid(states)             # (documents, sentences, tokens, d_model), zeros at the padding
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tram.text.special_ids import PAD
+
+LIKE = 0.6  # sentences at least this share of the longest may lie in one block with it
+SHORT = 8  # below this length a block of its own costs more than the padding
+
+
+class Layout:
+    """The sentences of a batch as slices of one run of tokens.
+
+    ids: (documents, sentences, tokens), 0 where there is no token.
+    edge: what is carried on is the state before the last `edge` sentences, which will be seen again.
+    """
+
+    def __init__(self, ids: Tensor, edge: int = 0) -> None:
+        self.edge = edge
+        real = ids != PAD
+        self.shape = tuple(ids.shape)
+        self.device = ids.device
+        self.rows = real.flatten().nonzero().squeeze(1)  # place in the grid of every real token
+        self.ids = ids.flatten().index_select(0, self.rows)
+        lengths = real.sum(-1)
+        self.lengths = lengths  # (documents, sentences)
+        self.counts: np.ndarray[Any, Any] = lengths.flatten().cpu().numpy()
+        self.starts: np.ndarray[Any, Any] = np.cumsum(self.counts) - self.counts
+
+    @property
+    def tokens(self) -> int:
+        """Number of real tokens."""
+        return len(self.ids)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """Position of every real token inside its sentence."""
+        starts = torch.as_tensor(self.starts, device=self.device).repeat_interleave(self.lengths.flatten())
+        return torch.arange(self.tokens, device=self.device) - starts
+
+    def grid(self, states: Tensor) -> Tensor:
+        """(real tokens, …) → (documents, sentences, tokens, …), zeros at the padding."""
+        documents, sentences, tokens = self.shape
+        flat = states.new_zeros(documents * sentences * tokens, *states.shape[1:])
+        return flat.index_copy(0, self.rows, states).view(*self.shape, *states.shape[1:])
+
+    @cached_property
+    def own_blocks(self) -> "Blocks":
+        """Rectangles for attention inside every sentence."""
+        return self.blocks(self)
+
+    @cached_property
+    def steps(self) -> "Steps":
+        """The sentences in the order of time."""
+        return Steps(self)
+
+    def blocks(self, keys: "Layout") -> "Blocks":
+        """Rectangles for attention from the sentences here to the same sentences in `keys`."""
+        if keys.shape[:2] != self.shape[:2]:
+            raise ValueError(f"{self.shape[:2]} documents × sentences here, {keys.shape[:2]} in the keys")
+        asking = self.counts > 0
+        if (asking & (keys.counts == 0)).any():
+            raise ValueError("a sentence with tokens attends to a sentence without any")
+        return Blocks(self, keys, _like_lengths(self.counts, keys.counts))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentences of like length. `mask` (sentences, 1, 1, keys) is True at real keys; None: all are real."""
+
+    sentences: Tensor
+    queries: int
+    keys: int
+    mask: Tensor | None
+
+
+class Blocks:
+    """All sentences of a batch as a few rectangles, and the ways in and out of them."""
+
+    def __init__(self, queries: Layout, keys: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
+        device = queries.device
+        self.into_queries = _Rectangles(queries, groups)
+        self.into_keys = self.into_queries if keys is queries else _Rectangles(keys, groups)
+        self.blocks = []
+        for group, n_queries, n_keys in zip(groups, self.into_queries.widths, self.into_keys.widths, strict=True):
+            counts = keys.counts[group]
+            mask = None
+            if counts.min() < n_keys:
+                mask = torch.as_tensor(np.arange(n_keys) < counts[:, None], device=device)[:, None, None]
+            self.blocks.append(Block(torch.as_tensor(group, device=device), n_queries, n_keys, mask))
+
+
+@dataclass(frozen=True)
+class Step:
+    """The sentences with the same number in all documents that have one. `mask` as in `Block`."""
+
+    sentences: Tensor  # the documents they belong to
+    some: bool  # not every document has one
+    mask: Tensor | None
+
+    def take(self, states: Tensor) -> Tensor:
+        """(documents, …) → (documents with such a sentence, …)."""
+        return states.index_select(0, self.sentences) if self.some else states
+
+    def put(self, states: Tensor, taken: Tensor) -> Tensor:
+        """The other way: documents without such a sentence keep what they had."""
+        return states.index_copy(0, self.sentences, taken) if self.some else taken
+
+
+class Steps:
+    """The sentences of a batch of documents one after the other, each step a rectangle."""
+
+    def __init__(self, layout: Layout) -> None:
+        counts = layout.counts.reshape(layout.shape[:2])
+        numbers = np.arange(counts.size).reshape(counts.shape)
+        self.blocks: list[Step] = []
+        groups = []
+        for time in range(counts.shape[1]):
+            documents = np.flatnonzero(counts[:, time])
+            lengths = counts[documents, time]
+            mask = None
+            if len(documents) and lengths.min() < lengths.max():
+                real = np.arange(lengths.max()) < lengths[:, None]
+                mask = torch.as_tensor(real, device=layout.device)[:, None, None]
+            some = len(documents) < len(counts)
+            self.blocks.append(Step(torch.as_tensor(documents, device=layout.device), some, mask))
+            groups.append(numbers[documents, time])
+        self._rectangles = _Rectangles(layout, groups)
+
+    def pad(self, states: Tensor) -> tuple[Tensor, ...]:
+        """(real tokens, width) → one (sentences · tokens, width) for each step."""
+        return self._rectangles.pad(states)
+
+
+class _Rectangles:
+    """Rows of a run of tokens ↔ slots of the concatenated rectangles."""
+
+    def __init__(self, layout: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
+        self.widths = [int(layout.counts[group].max(initial=0)) for group in groups]
+        slots, real = [], []
+        for group, width in zip(groups, self.widths, strict=True):
+            inside = np.arange(width) < layout.counts[group][:, None]
+            slots.append(np.where(inside, layout.starts[group][:, None] + np.arange(width), 0).ravel())
+            real.append(inside.ravel())
+        self.sizes = [len(part) for part in slots]
+        slot = np.concatenate([np.empty(0, dtype=np.int64), *slots])
+        is_real = np.concatenate([np.empty(0, dtype=bool), *real])
+        filled = np.flatnonzero(is_real)
+        rows = np.full(layout.tokens, -1)
+        rows[slot[filled]] = filled
+        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle: nobody asks for them
+        rows[left_out] = 0
+        self.plain = len(slot) == layout.tokens and bool((slot == np.arange(len(slot))).all())
+        self.slots = torch.as_tensor(slot, device=layout.device)
+        self.rows = torch.as_tensor(rows, device=layout.device)
+        self.left_out = torch.as_tensor(left_out, device=layout.device)
+        self.padding = torch.as_tensor(np.flatnonzero(~is_real), device=layout.device)
+
+    def pad(self, states: Tensor) -> tuple[Tensor, ...]:
+        """(real tokens, width) → one (sentences · tokens, width) for each block."""
+        padded = states if self.plain else _Pad.apply(states, self)
+        return torch.split(padded, self.sizes)
+
+    def unpad(self, parts: list[Tensor]) -> Tensor:
+        """The way back; what stands at the padding is dropped."""
+        padded = parts[0] if len(parts) == 1 else torch.cat(parts)
+        result: Tensor = padded if self.plain else _Unpad.apply(padded, self)
+        return result
+
+
+# Every row goes to exactly one slot, so that both directions are plain gathers, also backwards (an index_add, which
+# autograd would use, costs several times as much). Slots of the padding repeat row 0: finite, and never looked at.
+class _Pad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, rectangles: _Rectangles) -> Tensor:
+        ctx.rectangles = rectangles
+        return states.index_select(0, rectangles.slots)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        rectangles = ctx.rectangles
+        return gradients[0].index_select(0, rectangles.rows).index_fill_(0, rectangles.left_out, 0), None
+
+
+class _Unpad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, padded: Tensor, rectangles: _Rectangles) -> Tensor:
+        ctx.rectangles = rectangles
+        return padded.index_select(0, rectangles.rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        rectangles = ctx.rectangles
+        return gradients[0].index_select(0, rectangles.slots).index_fill_(0, rectangles.padding, 0), None
+
+
+def _like_lengths(queries: np.ndarray[Any, Any], keys: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Group sentences of like length: indices of each group, in the batch's own order."""
+    longest = np.where(queries > 0, np.maximum(queries, keys), 0)
+    order = np.argsort(-longest, kind="stable")
+    order = order[longest[order] > 0]
+    groups, start = [], 0
+    while start < len(order):
+        limit = LIKE * longest[order[start]]
+        if limit <= SHORT:
+            limit = 0
+        end = start + int(np.searchsorted(-longest[order[start:]], -limit, side="right"))
+        groups.append(np.sort(order[start:end]))
+        start = end
+    return groups

@@ -1,0 +1,1 @@
+"""Weights and tokenisers of other programs, converted to tram model folders."""

@@ -1,0 +1,3 @@
+"""Special ids."""
+
+PAD, BOS, EOS = 0, 1, 2

@@ -1,0 +1,1 @@
+"""Training runs: stages, loss, optimisers, checkpoints and the log."""

@@ -1,0 +1,1 @@
+"""Search, lockstep decoding of documents, `Translator` and `DocumentState`."""

@@ -1,0 +1,291 @@
+"""Memory sizes: information gain on maps whose answer is known, a share of the data, variants trained once."""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from conftest import Corpus, Done, refused, snapshot
+from helpers import few, random_ids, tiny_config, tiny_model
+from tram.analysis.encoded import EncodedDocument
+from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain, memory_gains
+from tram.analysis.trainings import CONTROL, Recipe, Variant, finetune_settings, recipe_sentence, share_of
+from tram.config import FinetuneConfig, MemoryConfig
+from tram.data.arrays import PreparedData
+from tram.errors import InputError
+from tram.evaluation.metrics import SystemResult
+from tram.model.folder import load_model, save_model, weights
+from tram.text.special_ids import BOS
+
+shapes = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 9))  # heads, queries, keys
+
+
+def random_map(shape: tuple[int, ...], seed: int, sharpness: float = 3.0) -> Tensor:
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.softmax(sharpness * noise, dim=-1)
+
+
+def document(lengths: list[int]) -> EncodedDocument:
+    source, target = random_ids([lengths], 1), random_ids([lengths], 2, first=BOS)
+    return EncodedDocument(list(range(1, len(lengths) + 1)), source, target, target)
+
+
+# Information gain.
+
+
+@pytest.mark.parametrize("keys", [2, 8, 512])
+def test_from_an_even_look_to_a_single_key_is_the_most_that_can_be_gained(keys: int) -> None:
+    even = torch.full((2, 3, keys), 1 / keys)
+    single = torch.zeros(2, 3, keys)
+    single[..., 1] = 1
+    assert information_gain(even, single).nats == pytest.approx(math.log(keys))
+    assert information_gain(even, single).share == pytest.approx(1)
+    assert information_gain(single, even).share == pytest.approx(-1)
+
+
+def test_half_of_the_keys_is_one_bit() -> None:
+    fresh = torch.full((1, 1, 4), 0.25)
+    trained = torch.tensor([[[0.5, 0.5, 0.0, 0.0]]])
+    gain = information_gain(fresh, trained)
+    assert gain.nats == pytest.approx(math.log(2))
+    assert gain.share == pytest.approx(0.5)
+
+
+def test_the_mean_is_over_queries_and_heads() -> None:
+    fresh = torch.full((2, 2, 4), 0.25)
+    trained = fresh.clone()
+    trained[0, 1] = torch.tensor([0.0, 0.0, 1.0, 0.0])
+    assert information_gain(fresh, trained).nats == pytest.approx(math.log(4) / 4)
+
+
+def test_a_single_key_leaves_nothing_to_gain() -> None:
+    gain = information_gain(torch.ones(2, 3, 1), torch.ones(2, 3, 1))
+    assert (gain.nats, gain.share) == (0, 0)
+
+
+@few
+@given(shapes, st.integers(0, 99))
+def test_the_same_map_and_the_same_map_with_its_keys_in_another_order_gain_nothing(
+    shape: tuple[int, int, int], seed: int
+) -> None:
+    one = random_map(shape, seed)
+    order = torch.randperm(shape[-1], generator=torch.Generator().manual_seed(seed))
+    assert information_gain(one, one).nats == 0
+    assert information_gain(one, one[..., order]).nats == pytest.approx(0, abs=1e-12)
+
+
+@few
+@given(shapes, st.integers(0, 99), st.floats(0, 50))
+def test_gain_is_bounded_turns_its_sign_with_its_sides_and_does_not_know_the_order_of_keys(
+    shape: tuple[int, int, int], seed: int, sharpness: float
+) -> None:
+    fresh, trained = random_map(shape, seed), random_map(shape, seed + 1, sharpness)
+    order = torch.randperm(shape[-1], generator=torch.Generator().manual_seed(seed))
+    gain = information_gain(fresh, trained)
+    assert abs(gain.nats) <= math.log(shape[-1]) + 1e-9
+    assert abs(gain.share) <= 1 + 1e-9
+    assert information_gain(trained, fresh).nats == pytest.approx(-gain.nats, abs=1e-12)
+    assert information_gain(fresh[..., order], trained[..., order]).nats == pytest.approx(gain.nats, abs=1e-12)
+
+
+def test_a_model_gains_nothing_over_itself_and_every_unit_is_named() -> None:
+    model = tiny_model(tiny_config(memory=MemoryConfig(slots=3)))
+    gains = memory_gains(model, model, [document([4, 6]), document([3])])
+    assert set(gains) == {"encoder.1.self", "decoder.1.self"}
+    assert all(gain.update.nats == gain.output.nats == 0 for gain in gains.values())
+
+
+def test_a_memory_with_sharper_questions_gains_in_the_attention_that_asks_them() -> None:
+    config = tiny_config(memory=MemoryConfig(slots=4, side="source"))
+    fresh, sharp = tiny_model(config), tiny_model(config)
+    memory: Any = sharp.encoder.layers[1].self_attention.context
+    with torch.no_grad():
+        memory.output_attention.projection.weight[: config.d_model] *= 40
+        memory.output_attention.projection.bias[: config.d_model] *= 40
+    gains = memory_gains(fresh, sharp, [document([5, 5, 4])])["encoder.1.self"]
+    assert gains.output.share > 0.2
+    assert gains.update.nats == 0
+
+
+def test_every_sentence_counts_the_same() -> None:
+    config = tiny_config(memory=MemoryConfig(slots=4))
+    one, other = tiny_model(config, seed=1), tiny_model(config, seed=2)
+    parts = [memory_gains(one, other, [document(lengths)]) for lengths in ([5, 5, 4], [7])]
+    both = memory_gains(one, other, [document([5, 5, 4]), document([7])])
+    for name, gain in both.items():
+        assert gain.update.nats == pytest.approx((3 * parts[0][name].update.nats + parts[1][name].update.nats) / 4)
+
+
+def test_the_largest_gain_is_told_and_a_loss_is_not_called_a_gain() -> None:
+    def result(slots: int, update: float, output: float) -> SizeResult:
+        return SizeResult(slots, UnitGain(Gain(update, 0.1), Gain(output, -0.1)), {}, SystemResult("", [], []))
+
+    results = [result(8, 0.2, -0.3), result(16, 0.5, -0.2)]
+    assert "is largest with 16 slots (+0.500 nats" in largest_gain(results, "update")
+    assert "less selective than it began at every size, least so with 16 slots" in largest_gain(results, "output")
+
+
+def test_a_model_without_memory_is_refused() -> None:
+    model = tiny_model(tiny_config())
+    with pytest.raises(InputError, match="with a memory"):
+        memory_gains(model, model, [document([3])])
+
+
+# The variants' data and settings.
+
+
+def test_a_share_of_the_documents_is_a_prepared_folder_with_whole_documents(prepared: Path, tmp_path: Path) -> None:
+    whole = PreparedData.open(prepared).split("train")
+    folder = share_of(prepared, 0.3, tmp_path, seed=1)
+    part = PreparedData.open(folder)
+    assert part.text().fingerprint == PreparedData.open(prepared).fingerprint
+    assert part.splits["train"]["documents"] == round(0.3 * (len(whole.documents) - 1))
+    assert part.splits["held"] == PreparedData.open(prepared).splits["held"]
+    assert (folder / "held.jsonl").read_bytes() == (prepared / "held.jsonl").read_bytes()
+
+    def documents(split: Any) -> list[list[tuple[list[int], list[int]]]]:
+        ends = split.documents.tolist()
+        return [[(split.source[row].tolist(), split.target[row].tolist()) for row in range(start, end)]
+                for start, end in pairwise(ends)]  # fmt: skip
+
+    chosen, all_of_them = documents(part.split("train")), documents(whole)
+    places = [all_of_them.index(each) for each in chosen]
+    assert places == sorted(set(places))
+    assert np.diff(part.split("train").source.offsets).sum() == part.splits["train"]["source_tokens"]
+
+
+def test_a_share_is_made_once_and_another_seed_chooses_other_documents(prepared: Path, tmp_path: Path) -> None:
+    folder = share_of(prepared, 0.3, tmp_path, seed=1)
+    before = snapshot(tmp_path)
+    assert share_of(prepared, 0.3, tmp_path, seed=1) == folder
+    assert snapshot(tmp_path) == before
+    others = {share_of(prepared, 0.3, tmp_path, seed=seed) for seed in range(2, 5)}
+    assert len(others | {folder}) == 4
+    ids = {(each / "train.source.ids.npy").read_bytes() for each in others}
+    assert len(ids) > 1
+    assert share_of(prepared, 1, tmp_path, seed=1) == prepared
+
+
+def test_a_tiny_share_is_one_document(prepared: Path, tmp_path: Path) -> None:
+    assert PreparedData.open(share_of(prepared, 1e-6, tmp_path, seed=1)).splits["train"]["documents"] == 1
+
+
+def test_the_fresh_model_is_the_sentence_model_with_the_memory_that_training_begins_with(
+    run: Path, prepared: Path, tmp_path: Path
+) -> None:
+    from tram.training.trainer import Trainer
+
+    recipe = Recipe(prepared, run, tmp_path, updates=2, share=1)
+    variant = Variant(recipe.memory(slots=5))
+    fresh = dict(recipe.fresh(variant).named_parameters())
+    config = recipe.config(variant)
+    assert config.finetune is not None
+    trainer = Trainer(config, config.finetune, PreparedData.open(prepared), tmp_path, recipe.start_folder)
+    assert all(torch.equal(fresh[name], value) for name, value in trainer.model.named_parameters())
+    sentence = dict(load_model(run).named_parameters())
+    assert all(torch.equal(fresh[name], value) for name, value in sentence.items())
+    assert {value.shape[0] for name, value in fresh.items() if name.endswith("context.table")} == {5}
+
+
+def test_short_runs_warm_up_in_a_fifth_of_their_updates_and_all_run_to_the_end(
+    run: Path, prepared: Path, tmp_path: Path
+) -> None:
+    stage = Recipe(prepared, run, tmp_path, updates=100).config(CONTROL).finetune
+    assert stage is not None
+    assert (stage.updates, stage.warmup, stage.patience, stage.memory) == (100, 20, 0, None)
+    slow = Recipe(prepared, run, tmp_path, updates=100, settings=FinetuneConfig(warmup=3)).config(CONTROL).finetune
+    assert slow is not None
+    assert slow.warmup == 3
+
+
+def test_variants_have_names_of_their_own() -> None:
+    memory = MemoryConfig(slots=8)
+    others = [MemoryConfig(slots=8, layers=(0, 1)), MemoryConfig(slots=8, side="source"), MemoryConfig(slots=16)]
+    variants = [CONTROL, Variant(memory), Variant(memory, (1, 5)), Variant(memory, "document"), *map(Variant, others)]
+    assert len({variant.name for variant in variants}) == len(variants)
+
+
+# The command.
+
+
+@pytest.fixture
+def command(corpus: Corpus, run: Path, prepared: Path, tmp_path: Path) -> list[Any]:
+    return ["analyze", "memory-size", *corpus.dev, "--data", prepared, "--start", run, "--runs", tmp_path / "runs",
+            "--sizes", "2,3", "--updates", 2, "--share", 0.5, "--beam", 1, "--output", tmp_path / "out"]  # fmt: skip
+
+
+def test_the_command_trains_what_is_missing_and_reports(
+    tram: Callable[..., Done], command: list[Any], tmp_path: Path
+) -> None:
+    done = tram(*command)
+    assert done.code == 0, done.err
+    numbers = json.loads((tmp_path / "out" / "memory-size.json").read_text())
+    assert [size["slots"] for size in numbers["sizes"]] == [2, 3]
+    assert set(numbers["baselines"]) == {"sentence model", "trained on without memory"}
+    for size in numbers["sizes"]:
+        assert set(size["units"]) == {"encoder.0.self", "decoder.0.self"}
+        assert abs(size["output"]["nats"]) <= math.log(size["slots"])
+        mean = sum(unit["update"]["nats"] for unit in size["units"].values()) / 2
+        assert size["update"]["nats"] == pytest.approx(mean)
+        assert "unit:sentence" in size["s-BLEU"]["signature"]
+    text = (tmp_path / "out" / "memory-size.md").read_text()
+    assert "2 updates on 50% of the training documents" in text
+    drawn = (tmp_path / "out" / "memory-size.svg").read_text()
+    for label in ("memory slots", "information gain (nats)", "s-BLEU", "output attention", "trained on without memory"):
+        assert label in drawn
+    before = snapshot(tmp_path / "runs")
+    assert tram(*command[:-1], tmp_path / "again").code == 0
+    assert snapshot(tmp_path / "runs") == before
+    assert (tmp_path / "again" / "memory-size.json").read_text() == json.dumps(numbers, indent=2) + "\n"
+    refused(tram(*command, "--updates", 3), "recipe.json", "updates: 2, not 3")
+    path = tmp_path / "runs" / "control" / "recipe.json"  # as a tram wrote it that did not know of some setting yet
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "foretell"}))
+    assert tram(*command[:-1], tmp_path / "again").code == 0
+
+
+def test_bad_input_is_refused_before_anything_is_trained(
+    tram: Callable[..., Done], command: list[Any], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused(tram(*command, "--sizes", "0,8"), "sizes 0, 8")
+    refused(tram(*command, "--sizes", "8;16"), "--sizes 8;16")
+    refused(tram(*command, "--share", 0), "share 0.0")
+    refused(tram(*command, "--updates", 0), "updates 0")
+    refused(tram(*command, "--documents", 0), "documents 0")
+    refused(tram(*command, "--data", tmp_path), "no prepared data")
+    refused(tram(*command, "--start", tmp_path / "nowhere"), "nowhere")
+    refused(tram(*command, "--config", run / "config.yaml"), "no `finetune` section")
+    refused(tram(*command, "--set", "finetune.lr=1"), "--set finetune.lr=1", "--config")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused(tram(*command), "matplotlib", "pip install")
+    assert not list((tmp_path / "runs").glob("*/finetune"))
+
+
+def test_a_start_that_has_a_memory_is_used_without_it(prepared: Path, tmp_path: Path) -> None:
+    model = tiny_model(tiny_config(memory=MemoryConfig(slots=5))).float()
+    save_model(model, tmp_path / "model")
+    recipe = Recipe(prepared, tmp_path / "model", tmp_path / "runs")
+    assert recipe.start_model.memory is None
+    assert recipe.start_folder.parent == tmp_path / "runs"
+    assert Recipe(prepared, tmp_path / "model", tmp_path / "runs").start_folder == recipe.start_folder
+    assert "without its memory" in recipe_sentence(recipe)
+    found = weights(load_model(recipe.start_folder))
+    assert found.keys() == {name for name in weights(model) if ".context." not in name}
+    assert all(torch.equal(value, weights(model)[name]) for name, value in found.items())
+
+
+def test_settings_come_from_the_finetune_section_of_a_config(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text("data: d\noutput: o\nfinetune: {lr: 0.5, memory: {read: add}}\n")
+    assert finetune_settings(path).lr == 0.5
+    assert finetune_settings(path, ["finetune.lr=0.25"]).lr == 0.25
+    assert finetune_settings(None) == FinetuneConfig()

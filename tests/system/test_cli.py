@@ -1,0 +1,379 @@
+"""The command: help at once, text in and out with its layout, scores as tables and JSON, one sentence for bad input."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import Corpus, Done, contents, made_up, refused, write_pair
+from tram.cli.console import gathered, translated_lines
+from tram.config import Config, write_yaml
+from tram.data.prepare import Settings, prepare
+from tram.model.folder import WEIGHTS
+from tram.translation.translator import Translator
+
+Command = Callable[..., Done]
+COMMANDS = [
+    *(
+        "stats",
+        "prepare",
+        "train",
+        "translate",
+        "evaluate",
+        "score",
+        "contrast",
+        "synthetic",
+        "import",
+        "import authors",
+    ),
+    *("bench", "bench train", "bench decode", "bench memory"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> Path:
+    return run / "train" / "model"
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_explains_itself(tram: Command, command: str) -> None:
+    done = tram(*command.split(), "--help")
+    assert done.code == 0
+    assert "Usage: tram " + command in done.out
+    assert done.err == ""
+
+
+def test_help_names_every_command(run_tram: Command) -> None:
+    done = run_tram("--help")
+    assert done.code == 0
+    for command in COMMANDS[:7]:
+        assert re.search(rf"\b{command}\b", done.out)
+
+
+def test_help_does_not_wait_for_heavy_libraries() -> None:
+    heavy = ["torch", "transformers", "accelerate", "sacrebleu", "sacremoses", "tokenizers", "matplotlib"]
+    program = f"import tram.cli, sys; print(*set({heavy}) & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+def test_the_version_is_told(tram: Command) -> None:
+    assert re.fullmatch(r"tram \d+\.\d+\.\d+\S*\n", tram("--version").out)
+
+
+# Translating.
+
+
+class Shouting:
+    """A translator that shouts, and tells which documents it was given."""
+
+    def __init__(self) -> None:
+        self.documents: list[list[str]] = []
+
+    def translate_documents(self, documents: list[list[str]], *_: object, **__: object) -> list[list[str]]:
+        self.documents = documents
+        return [[sentence.upper() for sentence in document] for document in documents]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "a", "a\n", "a\nb", "a\n\nb\n", "\n\na\n\n\nb\n\n", "a\n\n", "\na", " \na\n"]
+)
+def test_with_lines_every_line_has_its_line(text: str) -> None:
+    assert translated_lines(Shouting(), text, 1) == text.upper().replace(" ", "")
+
+
+def test_with_lines_a_blank_line_starts_a_document() -> None:
+    translator = Shouting()
+    translated_lines(translator, "a\nb\n\nc\n", 1)
+    assert translator.documents == [["a", "b"], ["c"]]
+
+
+def test_a_line_end_in_a_translation_does_not_shift_the_others() -> None:
+    class Breaking(Shouting):
+        def translate_documents(self, documents: list[list[str]], *_: object, **__: object) -> list[list[str]]:
+            return [["x\ny" for _ in document] for document in documents]
+
+    assert translated_lines(Breaking(), "a\n\nb\n", 1) == "x y\n\nx y\n"
+
+
+def test_lines_of_a_file_and_of_standard_input_are_the_same(model: Path, tmp_path: Path, tram: Command) -> None:
+    text = "The old miller waits.\n\nA small fox sings.\nTea!"
+    (tmp_path / "in.txt").write_text(text)
+    expected = [Translator.load(model).translate([line])[0] for line in text.split("\n")]
+    for given_input in ((tmp_path / "in.txt",), ("-",), ()):
+        done = tram("translate", *given_input, "--lines", "--model", model, stdin=text.encode())
+        assert done.out.split("\n") == expected
+    done = tram("translate", tmp_path / "in.txt", "--lines", "--model", model, "--output", tmp_path / "out.txt")
+    assert (done.out, (tmp_path / "out.txt").read_text().split("\n")) == ("", expected)
+
+
+def test_a_document_keeps_its_paragraphs(model: Path, tmp_path: Path, tram: Command) -> None:
+    text = "\nThe fox sings. The miller waits.\n\n\n  Tea! My neighbour sleeps.\n"
+    (tmp_path / "in.txt").write_text(text)
+    done = tram("translate", tmp_path / "in.txt", "--model", model)
+    translator = Translator.load(model)
+    found = translator.translate(["The fox sings.", "The miller waits.", "Tea!", "My neighbour sleeps."])
+    assert done.out == f"\n{found[0]} {found[1]}\n\n\n  {found[2]} {found[3]}\n"
+
+
+def test_several_translations_are_listed_with_scores(model: Path, tram: Command) -> None:
+    done = tram("translate", "--lines", "--n-best", 2, "--beam", 2, "--model", model, stdin=b"Tea!\n\nWhy?\n")
+    rows = [line.split(" ||| ") for line in done.out.splitlines()]
+    assert [row[0] for row in rows] == ["0", "0", "1", "2", "2"]
+    assert rows[2] == ["1", "", "0.0000"]
+    assert all(float(row[2]) < 0 for row in rows if row[0] != "1")
+
+
+def test_a_byte_order_mark_is_no_text(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbfTea!\n")
+    plain = tram("translate", "--lines", "--model", model, stdin=b"Tea!\n").out
+    assert tram("translate", "--lines", "--model", model, stdin=b"\xef\xbb\xbfTea!\n").out == plain
+    assert tram("translate", tmp_path / "in.txt", "--lines", "--model", model).out == plain
+
+
+# Scoring.
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A reference of three documents and two systems with some words wrong."""
+    documents = made_up([4, 3, 5], seed=6)
+    _, reference = write_pair(tmp_path, "ref", documents)
+    text = reference.read_text()
+    hypotheses = []
+    for name, word, wrong in (("a", "wartet", "steht"), ("b", "der", "die")):
+        hypotheses.append(tmp_path / f"{name}.de")
+        hypotheses[-1].write_text(text.replace(word, wrong))
+    return reference, hypotheses
+
+
+def test_several_inputs_may_stand_together_or_apart(systems: tuple[Path, list[Path]], tram: Command) -> None:
+    reference, (a, b) = systems
+    together = tram("score", reference, "-i", a, b, "--bootstrap", 50)
+    apart = tram("score", reference, "-i", a, "-i", b, "--bootstrap", 50)
+    long = tram("score", "--bootstrap", 50, "--input", a, b, "--format", "blank", reference)
+    assert together.code == 0
+    assert together.out == apart.out == long.out
+    assert "a.de" in together.out
+    assert "b.de" in together.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("score ref -i A B", ["score", "ref", "-i", "A\0B"]),
+        ("score ref -i A B --json x -i C", ["score", "ref", "-i", "A\0B", "--json", "x", "-i", "C"]),
+        ("prepare o --train a b --train c d", ["prepare", "o", "--train", "a\0b", "--train", "c\0d"]),
+        ("stats -i A B", ["stats", "-i", "A", "B"]),
+        ("score -i - B", ["score", "-i", "-\0B"]),
+        ("", []),
+    ],
+)
+def test_values_of_one_option_are_gathered(arguments: str, expected: list[str]) -> None:
+    assert gathered(arguments.split()) == expected
+
+
+def test_json_goes_to_a_file_or_to_standard_output(
+    systems: tuple[Path, list[Path]], tmp_path: Path, tram: Command
+) -> None:
+    reference, hypotheses = systems
+    command = ("score", reference, "-i", *hypotheses, "--bootstrap", 50)
+    printed = json.loads(tram(*command, "--json", "-").out)
+    done = tram(*command, "--json", tmp_path / "scores.json")
+    assert json.loads((tmp_path / "scores.json").read_text()) == printed
+    assert done.out == tram(*command).out, "the table for people is printed, too"
+    assert json.loads(tram("stats", reference, "--json", "-").out)["documents"] == 3
+
+
+def test_plain_lines_are_cut_like_the_reference(
+    systems: tuple[Path, list[Path]], tmp_path: Path, tram: Command
+) -> None:
+    reference, (a, _) = systems
+    plain = tmp_path / "plain.de"
+    plain.write_text(re.sub("\n\n", "\n", a.read_text()))
+    results = [tram("score", reference, "-i", path, "--json", "-", "--bootstrap", 0).out for path in (a, plain)]
+    assert results[0].replace(str(a), str(plain)) == results[1]
+
+
+def test_a_hypothesis_of_other_length_is_refused(
+    systems: tuple[Path, list[Path]], tmp_path: Path, tram: Command
+) -> None:
+    reference, (a, _) = systems
+    lines = a.read_text().splitlines(keepends=True)
+    a.write_text("".join(lines[:-1]))
+    refused(tram("score", reference, "-i", a), "a.de", "document 3")
+
+
+def test_evaluate_translates_keeps_and_scores(corpus: Corpus, model: Path, tmp_path: Path, tram: Command) -> None:
+    kept = tmp_path / "dev.hyp"
+    done = tram("evaluate", *corpus.dev, "--model", model, "--hypothesis", kept, "--json", tmp_path / "scores.json")
+    assert done.code == 0
+    for name in ("s-BLEU", "d-BLEU/doc", "d-BLEU/512", "chrF"):
+        assert name in done.out
+    again = tram("score", corpus.dev[1], "-i", kept, "--source", corpus.dev[0], "--text", model, "--json", "-")
+    evaluated, scored = json.loads((tmp_path / "scores.json").read_text()), json.loads(again.out)
+    assert str(evaluated["systems"]).replace(str(model), "X") == str(scored).replace(str(kept), "X")
+    assert evaluated["perplexity"].keys() == {"none"}
+    assert "Perplexity" in done.out
+    brief = tram("evaluate", *corpus.dev, "--model", model, "--no-perplexity", "--json", "-")
+    assert json.loads(brief.out) == {"systems": evaluated["systems"]}
+
+
+# What is refused.
+
+
+def test_a_missing_or_broken_text_is_located(model: Path, tmp_path: Path, tram: Command) -> None:
+    refused(tram("translate", tmp_path / "nowhere.txt", "--model", model), "nowhere.txt: there is no such file")
+    (tmp_path / "bad.txt").write_bytes(b"one\ntwo\ncaf\xe9\n")
+    refused(tram("translate", tmp_path / "bad.txt", "--model", model), "bad.txt:3: is not valid UTF-8")
+    refused(tram("translate", "--model", model, stdin=b"one\n\xff\n"), "standard input:2: is not valid UTF-8")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(os.urandom(200).hex().encode())[:-20])
+    refused(tram("translate", tmp_path / "cut.txt.gz", "--model", model), "cut.txt.gz: cannot be read")
+    refused(tram("translate", tmp_path, "--model", model), "this is a folder")
+
+
+@pytest.mark.parametrize("command", ["stats", "evaluate"])
+def test_an_empty_file_is_refused(command: str, model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "empty").touch()
+    options = ("--model", model) if command == "evaluate" else ()
+    refused(tram(command, tmp_path / "empty", tmp_path / "empty2", *options), "empty2: there is no such file")
+    (tmp_path / "empty2").touch()
+    refused(tram(command, tmp_path / "empty", tmp_path / "empty2", *options), "empty: holds no sentence")
+
+
+def test_no_model_no_translation(tmp_path: Path, tram: Command) -> None:
+    refused(tram("translate", "--model", tmp_path / "x", stdin=b"Tea!"), "x: there is no such folder")
+    refused(tram("translate", "--model", tmp_path, stdin=b"Tea!"), "is no model folder")
+
+
+@pytest.mark.parametrize("cut", [0, 5, 1000])
+def test_a_damaged_model_is_refused(model: Path, tmp_path: Path, tram: Command, cut: int) -> None:
+    folder = shutil.copytree(model, tmp_path / "model")
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:cut])
+    done = tram("translate", "--model", folder, "--output", tmp_path / "out.txt", stdin=b"Tea!")
+    refused(done, f"{WEIGHTS}: is truncated or no safetensors file")
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_a_text_pipeline_of_another_model_is_refused(
+    corpus: Corpus, model: Path, tmp_path: Path, tram: Command
+) -> None:
+    prepare(tmp_path / "other", [corpus.dev], [], Settings(merges=200, pipeline="raw"), workers=1)
+    folder = shutil.copytree(model, tmp_path / "model")
+    shutil.copy(tmp_path / "other" / "text.json", folder)
+    refused(tram("translate", "--model", folder, stdin=b"The old miller waits."), "text.json")
+
+
+def test_an_output_that_cannot_be_written_is_refused(
+    model: Path, corpus: Corpus, tmp_path: Path, tram: Command
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    below = tmp_path / "file" / "out"
+    refused(tram("translate", "--model", model, "--output", below, stdin=b"Tea!"), "file/out: cannot be written")
+    refused(tram("evaluate", *corpus.dev, "--model", model, "--hypothesis", below), "file/out: cannot be written")
+    refused(tram("stats", corpus.dev[0], "--json", below), "file/out: cannot be written")
+    refused(tram("stats", corpus.dev[0], "--json", tmp_path), "cannot be written")
+    assert contents(tmp_path) == {"file": b"mine"}
+
+
+@pytest.fixture
+def config(configure: Callable[..., Config], tmp_path: Path) -> Path:
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run"))
+    return tmp_path / "config.yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.learning_rate=3", ["`train.learning_rate`", "did you mean `train."]),
+        ("train.warmpu=3", ["unknown key `train.warmpu`", "did you mean `train.warmup`"]),
+        ("sed=3", ["unknown key `sed`", "did you mean `seed`"]),
+        ("train.lr=fast", ["`train.lr`", "'fast'"]),
+        ("train.updates=0", ["`train.updates`", "0"]),
+        ("train.updates=2.5", ["`train.updates`", "2.5"]),
+        ("train.dropout=1", ["`train.dropout`"]),
+        ("model.heads=3", ["heads (3) must divide d_model (16)"]),
+        ("train=3", ["`train`"]),
+        ("seed.x=3", ["`seed` is a value"]),
+        ("nothing", ["key=value"]),
+        ("train.lr=[", ["not a YAML value"]),
+    ],
+)
+def test_a_wrong_setting_is_named(config: Path, tram: Command, override: str, words: list[str]) -> None:
+    refused(tram("train", config, override), *words)
+    assert list(config.parent.iterdir()) == [config]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["holds no settings"]),
+        ("- 1\n", ["holds no settings"]),
+        ("data: a\noutput: [b\n", ["config.yaml:3", "not valid YAML"]),
+        ("data: a\n", ["`output` is missing"]),
+        ("data: nowhere\noutput: run\n", ["nowhere: holds no prepared data"]),
+    ],
+)
+def test_a_wrong_config_file_is_located(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tram: Command, text: str, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(text)
+    refused(tram("train", "config.yaml"), *words)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
+def test_a_run_that_cannot_be_written_is_refused(config: Path, tram: Command) -> None:
+    refused(tram("train", config, f"output={config / 'run'}"), "cannot be written", "a part of this path is a file")
+
+
+def test_a_full_disk_behind_standard_output_is_no_traceback(corpus: Corpus) -> None:
+    command = [sys.executable, "-u", "-m", "tram", "stats", str(corpus.dev[0])]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"tram: .*No space left.*\n", done.stderr)
+
+
+def test_a_reader_who_leaves_is_no_error(corpus: Corpus) -> None:
+    command = [sys.executable, "-u", "-m", "tram", "stats", str(corpus.dev[0])]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 1
+
+
+# The whole way.
+
+
+def test_from_raw_text_to_a_model_that_knows_its_training_text(tmp_path: Path, run_tram: Command) -> None:
+    """A small model learns sixty sentences by heart."""
+    pair = write_pair(tmp_path, "raw", made_up([6] * 10, seed=7))
+    data, output = tmp_path / "data", tmp_path / "run"
+    assert run_tram("prepare", data, "--train", *pair, "--merges", 150, "--held-out", 0, "--workers", 1).code == 0
+    model = {"d_model": 64, "heads": 4, "feed_forward": 128, "encoder_layers": 2, "decoder_layers": 2,
+             "max_positions": 64, "max_length": 48}  # fmt: skip
+    stage = {"lr": 0.003, "warmup": 40, "updates": 200, "tokens": 1024, "dropout": 0.0}
+    settings = {"data": str(data), "output": str(output), "model": model, "train": stage}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    trained = run_tram("train", tmp_path / "config.yaml")
+    assert (trained.code, trained.out.strip()) == (0, str(output / "train" / "model"))
+    evaluated = run_tram("evaluate", *pair, "--model", output, "--json", "-")
+    assert evaluated.code == 0
+    (system,) = json.loads(evaluated.out)["systems"]
+    scores = {score["name"]: score["value"] for score in system["scores"]}
+    assert scores["s-BLEU"] > 95

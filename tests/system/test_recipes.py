@@ -1,0 +1,116 @@
+"""The recipes in configs/: each loads, says what the paper says, and runs from raw benchmark files to a score."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from conftest import Done, made_up
+from tram.config import Config, MemoryConfig
+from tram.data.corpus import ParallelDocument
+from tram.translation.translator import Translator
+
+Command = Callable[..., Done]
+CONFIGS = Path(__file__).parents[2] / "configs"
+PAPER = ("ted", "news", "europarl")
+SMALL = {"model": {"d_model": 16, "feed_forward": 32, "heads": 2, "encoder_layers": 2, "decoder_layers": 2},
+         "train": {"updates": 2, "tokens": 256}, "finetune": {"updates": 2, "tokens": 64}}  # fmt: skip
+
+
+def recipe(name: str, overrides: Sequence[str] = ()) -> Config:
+    return Config.load(CONFIGS / f"{name}.yaml", list(overrides))
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_config_loads_and_names_its_stages(path: Path) -> None:
+    """The small mixed model has a file for each stage, all others name both."""
+    config = Config.load(path)
+    assert (config.train is None) == (path.stem == "mixed-memory")
+    assert (config.finetune is None) == (path.stem == "mixed-small")
+    assert config.finetune is None or config.finetune.memory is not None
+    assert not config.data.is_absolute()
+    assert not config.output.is_absolute()
+
+
+def test_there_is_a_config_for_every_corpus_of_the_paper() -> None:
+    assert {path.stem for path in CONFIGS.glob("*.yaml")} >= {*PAPER, "small"}
+
+
+@pytest.mark.parametrize(
+    ("name", "dropout", "finetune_dropout", "finetune_warmup"),
+    [("ted", 0.3, 0.2, 1000), ("news", 0.3, 0.2, 2000), ("europarl", 0.1, 0.1, 2000)],
+)
+def test_a_recipe_says_what_the_paper_says(
+    name: str, dropout: float, finetune_dropout: float, finetune_warmup: int
+) -> None:
+    config = recipe(name)
+    model, train, finetune = config.model, config.train, config.finetune
+    assert train is not None
+    assert finetune is not None
+    assert (model.d_model, model.heads, model.feed_forward) == (512, 8, 2048)
+    assert (model.encoder_layers, model.decoder_layers, model.norm) == (6, 6, "post")
+    assert (train.lr, train.warmup, train.dropout, train.tokens) == (5e-4, 4000, dropout, 4096)
+    assert (finetune.lr_new, finetune.lr) == (3e-4, 6e-5)
+    assert (finetune.warmup, finetune.dropout) == (finetune_warmup, finetune_dropout)
+    assert finetune.memory_dropout is None, "the same as dropout"
+    assert (str(finetune.start), finetune.window, finetune.weighting) == ("train", "document", "authors")
+    assert (finetune.documents, finetune.like) == (8, 10)
+    assert finetune.memory == MemoryConfig(
+        slots=16, side="both", layers=(-1,), positions="sinusoidal", read="norm", depth=1
+    )
+    for stage in (train, finetune):
+        assert (stage.patience, stage.watch, stage.label_smoothing, stage.clip) == (5, "loss", 0.0, 0.0)
+
+
+def test_the_recipes_of_the_paper_differ_only_in_what_the_paper_tells_apart() -> None:
+    first, *others = (yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8")) for name in PAPER)
+    apart = {"data", "output", "train.dropout", "finetune.dropout", "finetune.warmup"}
+    for other in others:
+        assert flat(other).keys() == flat(first).keys()
+        assert {key for key, value in flat(other).items() if value != flat(first)[key]} <= apart
+
+
+def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def write_benchmark(folder: Path, split: str, documents: Sequence[ParallelDocument]) -> list[Path]:
+    """The two files of a split, named and marked as the benchmark's."""
+    paths = []
+    for language, sides in (("en", [d.source for d in documents]), ("de", [d.target for d in documents])):
+        path = folder / f"concatenated_en2de_{split}_{language}.txt"
+        path.write_text("".join("\n".join(["<d>", *side]) + "\n" for side in sides), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_a_recipe_runs_from_the_benchmarks_files_to_a_score(name: str, tmp_path: Path, tram: Command) -> None:
+    documents = made_up([5, 7, 3, 6, 2, 3, 2, 3], seed=41)
+    train, dev, test = (
+        write_benchmark(tmp_path, split, part)
+        for split, part in (("train", documents[:5]), ("dev", documents[5:6]), ("test", documents[6:]))
+    )
+    data, output = tmp_path / "prepared", tmp_path / "run"
+    done = tram("prepare", data, "--train", *train, "--dev", *dev, "--merges", 60, "--workers", 1)
+    assert done.code == 0, done.err
+    assert "dev: 1 documents, 3 sentences" in done.out
+    overrides = [f"{section}.{key}={value}" for section, keys in SMALL.items() for key, value in keys.items()]
+    done = tram("train", CONFIGS / f"{name}.yaml", f"data={data}", f"output={output}", *overrides)
+    assert done.code == 0, done.err
+    assert done.out.strip() == str(output / "finetune" / "model")
+    for stage in ("train", "finetune"):
+        assert "held_loss" in (output / stage / "metrics.jsonl").read_text()
+        assert Translator.load(output / stage / "model").model.has_context == (stage == "finetune")
+    done = tram("evaluate", *test, "--model", output, "--beam", 1, "--json", tmp_path / "scores.json")
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "scores.json").read_text())
+    assert set(found["perplexity"]) == {"generated", "gold", "other", "none"}
+    assert all(value > 1 for value in found["perplexity"].values())
+    assert "s-BLEU" in json.dumps(found["systems"])

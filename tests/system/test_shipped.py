@@ -1,0 +1,69 @@
+"""The model that ships: there without being told, small, and well-behaved on a document of 2,000 words."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Done
+from tram import Translator
+from tram.filetypes.plain_text import split_document
+from tram.translation.translator import SHIPPED
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load()
+
+
+def test_it_is_small_and_has_a_memory_and_a_card(translator: Translator) -> None:
+    assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 25e6
+    assert translator.model.config.memory is not None
+    card = (SHIPPED / "README.md").read_text(encoding="utf-8")
+    assert all(f"## {part}" in card for part in ("Trained on", "Scores", "Limits"))
+
+
+def test_a_long_document_neither_loops_nor_shrinks(translator: Translator) -> None:
+    text = (EXAMPLES / "handbook.txt").read_text(encoding="utf-8")
+    assert len(text.split()) > 2000
+    sentences = split_document(text, "en").sentences
+    translations = translator.translate(sentences)
+    lengths = [[len(ids) for ids in translator.text.encode(side, name)]
+               for side, name in ((sentences, "source"), (translations, "target"))]  # fmt: skip
+    strange = [pair for pair, a, b in zip(zip(sentences, translations, strict=True), *lengths, strict=True)
+               if not a / 2 <= b <= 2 * a]  # fmt: skip
+    assert strange == []
+    loops = [line for line in translations if re.search(r"(\b\S.{2,60}?)(\W+\1){2}", line)]
+    assert loops == []
+
+
+def test_translate_keeps_paragraphs(tram: Callable[..., Done]) -> None:
+    done = tram("translate", EXAMPLES / "letter.txt")
+    assert done.code == 0, done.err
+    source = (EXAMPLES / "letter.txt").read_text(encoding="utf-8")
+    assert [not line for line in done.out.splitlines()] == [not line for line in source.splitlines()]
+    assert "Fenster" in done.out
+
+
+def test_the_demo_shows_what_the_memory_changed() -> None:
+    demo = EXAMPLES.parent / "runs" / "demo.py"
+    done = subprocess.run([sys.executable, demo], capture_output=True, text=True, check=True, encoding="utf-8")
+    document, _, changes = done.stdout.partition("Where the memory changed the translation: ")
+    sentences = split_document((EXAMPLES / "letter.txt").read_text(encoding="utf-8"), "en").sentences
+    assert all(sentence in document for sentence in sentences)
+    changed, total = (int(number) for number in re.findall(r"\d+", changes)[:2])
+    assert total == len(sentences)
+    assert 0 < changed == changes.count("in context:")
+
+
+def test_the_reader_is_addressed_as_the_salutation_says(translator: Translator) -> None:
+    questions = ["The new printer is in the office.", "Do you need it today?", "Can you open the door?"]
+    formal = translator.translate(["Good morning, Mr Weber.", *questions])
+    informal = translator.translate(["Good morning, Tom.", *questions])
+    assert all(re.search(r"\bSie\b", line) for line in formal[2:])
+    assert all(re.search(r"\bdu\b", line) for line in informal[2:])

@@ -1,0 +1,114 @@
+"""Prepared ids on disk: what is written comes back, and a damaged folder is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tram.data.arrays import VERSION, GrowingArray, PreparedData, SplitWriter
+from tram.errors import InputError
+
+Document = tuple[list[list[int]], list[list[int]]]
+sentence = st.lists(st.integers(0, 2**16 - 1), max_size=5)
+document = st.lists(st.tuples(sentence, sentence), min_size=1, max_size=4)
+
+
+def written(folder: Path, documents: list[Document], vocabulary: int = 2**16) -> PreparedData:
+    """A prepared folder with one split, `train`."""
+    writer = SplitWriter(folder, "train", vocabulary)
+    for source, target in documents:
+        writer.add(source, target)
+    about = {"version": VERSION, "vocabulary": vocabulary, "text": "0" * 12, "splits": {"train": writer.close()}}
+    (folder / "prepared.json").write_text(json.dumps(about))
+    return PreparedData.open(folder)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.integers(-(2**60), 2**60), max_size=6), max_size=6))
+def test_an_array_written_in_pieces_is_one_array(pieces: list[list[int]]) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "x.npy"
+        with GrowingArray(path, np.int64) as array:
+            for piece in pieces:
+                array.append(piece)
+        assert np.load(path).tolist() == [value for piece in pieces for value in piece]
+
+
+@settings(max_examples=40)
+@given(st.lists(document, max_size=5))
+def test_documents_come_back_as_they_were(documents: list[list[tuple[list[int], list[int]]]]) -> None:
+    sides = [([source for source, _ in pairs], [target for _, target in pairs]) for pairs in documents]
+    with TemporaryDirectory() as folder:
+        data = written(Path(folder), sides)
+        split = data.split("train")
+        cuts = zip(split.documents[:-1], split.documents[1:], strict=True)
+        found = [
+            ([split.source[i].tolist() for i in range(*cut)], [split.target[i].tolist() for i in range(*cut)])
+            for cut in cuts
+        ]
+        assert found == sides
+        assert split.source.lengths.tolist() == [len(ids) for source, _ in sides for ids in source]
+        assert len(split.target) == data.splits["train"]["sentences"] == sum(map(len, documents))
+
+
+def test_large_vocabularies_keep_large_ids(tmp_path: Path) -> None:
+    split = written(tmp_path, [([[2**16 + 1, 5]], [[2**17 - 1]])], vocabulary=2**17).split("train")
+    assert split.source[0].tolist() == [2**16 + 1, 5]
+    assert split.target[0].tolist() == [2**17 - 1]
+
+
+def test_a_folder_without_prepared_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no prepared data.*tram prepare"):
+        PreparedData.open(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"version": 1}', "3"])
+def test_a_damaged_summary_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "prepared.json").write_text(text)
+    with pytest.raises(InputError, match=r"prepared\.json: is damaged"):
+        PreparedData.open(tmp_path)
+
+
+def test_data_of_another_version_is_refused(tmp_path: Path) -> None:
+    written(tmp_path, [([[4]], [[5]])])
+    about = json.loads((tmp_path / "prepared.json").read_text())
+    (tmp_path / "prepared.json").write_text(json.dumps(about | {"version": VERSION + 1}))
+    with pytest.raises(InputError, match=f"has version {VERSION + 1}"):
+        PreparedData.open(tmp_path)
+
+
+def test_an_unknown_split_is_named(tmp_path: Path) -> None:
+    data = written(tmp_path, [([[4]], [[5]])])
+    with pytest.raises(InputError, match="no split `test`, only train"):
+        data.split("test")
+
+
+@pytest.mark.parametrize("size", [0, 40, 128, 130])
+@pytest.mark.parametrize("part", ["source.ids", "target.offsets", "documents"])
+def test_a_truncated_array_is_refused(tmp_path: Path, part: str, size: int) -> None:
+    data = written(tmp_path, [([[4, 4, 7], [9]], [[5], [6]])])
+    path = tmp_path / f"train.{part}.npy"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(InputError, match=f"train.{part}.npy: is damaged"):
+        data.split("train")
+
+
+def test_a_missing_array_is_named(tmp_path: Path) -> None:
+    data = written(tmp_path, [([[4]], [[5]])])
+    (tmp_path / "train.target.ids.npy").unlink()
+    with pytest.raises(InputError, match=r"train\.target\.ids\.npy: is missing"):
+        data.split("train")
+
+
+def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "copy")
+    assert PreparedData.open(folder).text().fingerprint == PreparedData.open(folder).fingerprint
+    about = json.loads((folder / "prepared.json").read_text())
+    (folder / "prepared.json").write_text(json.dumps(about | {"text": "f" * 12}))
+    with pytest.raises(InputError, match=r"text\.json: is not the pipeline that made these ids"):
+        PreparedData.open(folder).text()

@@ -1,0 +1,324 @@
+"""`tram prepare`: ids that are the text again, documents held out whole, nothing done twice, nothing half-done."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tram.data.prepare
+from conftest import Corpus, Done, contents, made_up, refused, snapshot, write_pair
+from tram.data.arrays import PreparedData
+from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
+from tram.data.prepare import LONGEST, Settings, prepare
+from tram.errors import InputError
+
+SMALL = Settings(merges=60, held_out=0.2)
+Command = Callable[..., Done]
+
+
+def texts(folder: Path, split: str) -> list[tuple[list[str], list[str]]]:
+    """The documents of a split, decoded."""
+    data = PreparedData.open(folder)
+    ids, text = data.split(split), data.text()
+    return [
+        (
+            text.decode([ids.source[i] for i in range(first, last)], "source"),
+            text.decode([ids.target[i] for i in range(first, last)], "target"),
+        )
+        for first, last in zip(ids.documents[:-1], ids.documents[1:], strict=True)
+    ]
+
+
+def sides(*pairs: tuple[Path, Path]) -> list[tuple[list[str], list[str]]]:
+    return [(document.source, document.target) for pair in pairs for document in read_parallel(*pair)]
+
+
+@pytest.mark.parametrize("pipeline", ["moses", "raw"])
+def test_ids_are_the_text_again(corpus: Corpus, tmp_path: Path, pipeline: Any) -> None:
+    about = prepare(tmp_path, [corpus.train], [corpus.dev], replace(SMALL, pipeline=pipeline), workers=1)
+    given_documents = sides(corpus.train)
+    train, held = texts(tmp_path, "train"), texts(tmp_path, "held")
+    assert texts(tmp_path, "dev") == sides(corpus.dev)
+    assert held, "some documents are held out"
+    assert [document for document in given_documents if document not in held] == train, "whole, and in their order"
+    assert sorted(train + held) == sorted(given_documents), "each document on one side of the cut"
+    assert sides_of_jsonl(tmp_path / "held.jsonl") == held
+    assert sides_of_jsonl(tmp_path / "dev.jsonl") == sides(corpus.dev)
+    assert about["cut"] == 0
+    assert not (tmp_path / ".cache").exists()
+
+
+def sides_of_jsonl(path: Path) -> list[tuple[list[str], list[str]]]:
+    return [(document.source, document.target) for document in read_parallel(path)]
+
+
+def test_workers_do_not_change_a_byte(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tram.data.prepare, "CHUNK", 7)  # several tasks for each worker
+    for workers in (1, 2):
+        prepare(tmp_path / str(workers), [corpus.train], [corpus.dev], SMALL, workers=workers)
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+def test_a_second_call_does_nothing(corpus: Corpus, tmp_path: Path, tram: Command) -> None:
+    command = ("prepare", tmp_path / "out", "--train", *corpus.train, "--dev", *corpus.dev, "--merges", 60)
+    first = tram(*command, "--workers", 1)
+    before = snapshot(tmp_path)
+    second = tram(*command, "--workers", 1)
+    assert (first.code, second.code) == (0, 0)
+    assert "nothing to do" not in first.out
+    assert "nothing to do" in second.out
+    assert "tokenising" not in second.err
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("change", [{"merges": 50}, {"seed": 5}, {"held_out": 0.5}, {"pipeline": "raw"}])
+def test_other_settings_prepare_anew_what_a_fresh_folder_would_hold(
+    corpus: Corpus, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    again, fresh = tmp_path / "again", tmp_path / "fresh"
+    prepare(again, [corpus.train], [corpus.dev], SMALL, workers=1)
+    for folder in (again, fresh):
+        assert "skipped" not in prepare(folder, [corpus.train], [corpus.dev], replace(SMALL, **change), workers=1)
+    assert contents(again) == contents(fresh)
+
+
+def test_a_changed_file_is_prepared_anew(tmp_path: Path) -> None:
+    pair = write_pair(tmp_path, "a", made_up([3, 4], seed=1))
+    prepare(tmp_path / "out", [pair], [], SMALL, workers=1)
+    write_pair(tmp_path, "a", made_up([5, 2, 6], seed=2))
+    about = prepare(tmp_path / "out", [pair], [], SMALL, workers=1)
+    assert "skipped" not in about
+    assert sum(split["sentences"] for split in about["splits"].values()) == 13
+
+
+def test_a_copy_of_the_files_is_the_same_data(corpus: Corpus, tmp_path: Path) -> None:
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    copies = tuple(Path(shutil.copyfile(path, tmp_path / path.name)) for path in corpus.train)  # a later time
+    assert "skipped" in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
+    times = os.stat(copies[1])
+    copies[1].write_bytes(copies[1].read_bytes().replace(b"Boot", b"Bett"))
+    os.utime(copies[1], ns=(times.st_atime_ns, times.st_mtime_ns))  # as large and as old as before
+    assert "skipped" not in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
+
+
+def test_a_folder_that_lost_a_file_is_prepared_anew(corpus: Corpus, tmp_path: Path) -> None:
+    prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    before = contents(tmp_path)
+    (tmp_path / "train.target.ids.npy").unlink()
+    prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("step", ["_tokenise_chunk", "_learn", "_encode_chunk", "_keep_raw"])
+def test_a_kill_at_any_step_costs_only_the_rest(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    prepare(tmp_path / "whole", [corpus.train], [corpus.dev], SMALL, workers=1)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(out, [corpus.train], [corpus.dev], SMALL, workers=1)
+    with pytest.raises(InputError, match="no prepared data"):
+        PreparedData.open(out)
+    if step != "_tokenise_chunk":
+        monkeypatch.setattr(tram.data.prepare, "_tokenise_chunk", killed)  # the cache is there: not called again
+    prepare(out, [corpus.train], [corpus.dev], SMALL, workers=1)
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_a_kill_leaves_the_previous_data_whole_or_not_valid(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, [corpus.train], [corpus.dev], SMALL, workers=1)
+    before = {name: data for name, data in contents(tmp_path).items() if not name.startswith(".cache")}
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tram.data.prepare, "_encode_chunk", killed)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path, [corpus.train], [corpus.dev], replace(SMALL, merges=40), workers=1)
+    after = {name: data for name, data in contents(tmp_path).items() if not name.startswith(".cache")}
+    assert after == before
+
+    monkeypatch.undo()
+    monkeypatch.setattr(tram.data.prepare, "write_json", killed)  # the very last step
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path, [corpus.train], [corpus.dev], replace(SMALL, merges=40), workers=1)
+    with pytest.raises(InputError, match="no prepared data"):
+        PreparedData.open(tmp_path)
+
+
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=60),
+    st.floats(0, 0.9),
+    st.integers(0, 5),
+    st.integers(1, 100),
+)
+def test_about_the_wanted_share_is_held_out(sizes: list[int], share: float, seed: int, most: int) -> None:
+    settings = Settings(held_out=share, seed=seed, most_held_out=most)
+    held = tram.prepare._choose_held(sizes, settings)
+    size, wanted = sum(sizes[i] for i in held), min(share * sum(sizes), most)
+    assert held <= set(range(len(sizes)))
+    assert len(held) < len(sizes), "something is left to train on"
+    assert size <= wanted + max(sizes)
+    assert size >= wanted or len(held) == len(sizes) - 1
+    assert held == tram.prepare._choose_held(sizes, settings)
+
+
+def test_the_seed_decides_what_is_held_out() -> None:
+    sizes = [5] * 100
+    chosen = [frozenset(tram.prepare._choose_held(sizes, Settings(held_out=0.1, seed=seed))) for seed in range(5)]
+    assert len(set(chosen)) > 1
+
+
+def test_a_sentence_that_is_none_is_cut_and_counted(tmp_path: Path, tram: Command) -> None:
+    long = "wort " * 2000
+    documents = [*made_up([3], seed=1), ParallelDocument([long.strip(), "Short."], ["Kurz.", "Kurz."])]
+    pair = write_pair(tmp_path, "a", documents)
+    done = tram("prepare", tmp_path / "out", "--train", *pair, "--held-out", 0, "--merges", 20, "--workers", 1)
+    assert "warning: 1 sentences of a.en are longer than 5,000 characters and are cut" in done.err
+    assert json.loads((tmp_path / "out" / "prepared.json").read_text())["cut"] == 1
+    (source, target), *_ = reversed(texts(tmp_path / "out", "train"))
+    assert source[0] == long[:LONGEST].strip().capitalize()
+    assert (source[1], target) == ("Short.", ["Kurz.", "Kurz."])
+
+
+@pytest.mark.parametrize("pipeline", ["moses", "raw"])
+def test_a_given_text_pipeline_is_used_as_it_is(corpus: Corpus, tmp_path: Path, pipeline: Any) -> None:
+    """Its own way of tokenising counts, whatever the settings say."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    prepare(first, [corpus.train], [corpus.dev], replace(SMALL, pipeline=pipeline), workers=1)
+    prepare(second, [corpus.train], [corpus.dev], SMALL, text=first, workers=1)
+    for name in ("text.json", "train.source.ids.npy", "train.target.ids.npy", "dev.target.ids.npy"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_two_pairs_are_one_corpus(tmp_path: Path, tram: Command) -> None:
+    documents = made_up([3, 4, 5, 2], seed=3)
+    one, two = write_pair(tmp_path, "one", documents[:2]), write_pair(tmp_path, "two", documents[2:])
+    options = ("--held-out", 0, "--merges", 30, "--workers", 1)
+    done = tram("prepare", tmp_path / "out", "--train", *one, "--train", *two, "--dev", *one, *options)
+    assert done.code == 0
+    assert texts(tmp_path / "out", "train") == sides(one, two)
+    assert "train: 4 documents, 14 sentences" in done.out
+
+
+def test_one_file_may_hold_both_sides(tmp_path: Path, tram: Command) -> None:
+    documents = made_up([3, 4], seed=4)
+    write_parallel(tmp_path / "both.tsv", None, documents)
+    done = tram("prepare", tmp_path / "out", "--train", tmp_path / "both.tsv", "--held-out", 0, "--workers", 1)
+    assert done.code == 0
+    assert texts(tmp_path / "out", "train") == [(document.source, document.target) for document in documents]
+
+
+# What is refused.
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    return write_pair(tmp_path, "a", made_up([3, 4, 2], seed=5))
+
+
+def prepare_refused(tram: Command, out: Path, *files: Path) -> str:
+    """The sentence; and nothing under `out` that counts as prepared or is half-written."""
+    done = tram("prepare", out, "--train", *files, "--workers", 1)
+    assert not (out / "prepared.json").exists()
+    assert not [path for path in out.rglob("*") if path.is_file()]
+    return refused(done)
+
+
+def test_a_missing_file_is_named(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    assert "nowhere.de" in prepare_refused(tram, tmp_path / "out", pair[0], tmp_path / "nowhere.de")
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_file_is_named(tmp_path: Path, pair: tuple[Path, Path], tram: Command, content: str) -> None:
+    pair[1].write_text(content)
+    assert "a.de: holds no sentence" in prepare_refused(tram, tmp_path / "out", *pair)
+
+
+def test_sides_of_different_length_are_located(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    lines = pair[1].read_text().splitlines(keepends=True)
+    pair[1].write_text("".join(lines[:6] + lines[7:]))  # three sentences, a blank line, three of four sentences
+    sentence = prepare_refused(tram, tmp_path / "out", *pair)
+    assert "document 2" in sentence
+    assert "a.de:8 ends the document after 3 sentences" in sentence
+    assert "a.en:8 goes on" in sentence
+
+
+def test_broken_utf8_is_located(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    lines = pair[0].read_bytes().splitlines(keepends=True)
+    lines[5] = b"caf\xe9\n"
+    pair[0].write_bytes(b"".join(lines))
+    assert "a.en:6 is not UTF-8" in prepare_refused(tram, tmp_path / "out", *pair)
+
+
+def test_document_marks_on_one_side_only_are_refused(tmp_path: Path, tram: Command) -> None:
+    pair = write_pair(tmp_path, "a", made_up([4], seed=5))
+    pair[0].write_text("<d>\n" + pair[0].read_text())
+    sentence = prepare_refused(tram, tmp_path / "out", *pair)
+    assert "a.en looks like format d" in sentence
+    assert "a.de like blank" in sentence
+
+
+def test_three_files_are_no_pair(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    assert "--train takes a source and a target, not 3 files" in prepare_refused(tram, tmp_path / "out", *pair, pair[0])
+
+
+@pytest.mark.parametrize(("option", "value"), [("--held-out", 1.5), ("--held-out", -0.1), ("--merges", -1)])
+def test_impossible_settings_are_refused(
+    tmp_path: Path, pair: tuple[Path, Path], tram: Command, option: str, value: float
+) -> None:
+    done = tram("prepare", tmp_path / "out", "--train", *pair, option, value)
+    refused(done, option.strip("-"), str(value))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    (tmp_path / "file").touch()
+    refused(tram("prepare", tmp_path / "file" / "out", "--train", *pair), "file/out: cannot be written")
+
+
+def test_a_text_folder_without_pipeline_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+    done = tram("prepare", tmp_path / "out", "--train", *pair, "--text", tmp_path)
+    refused(done, "text.json: there is no such file")
+
+
+@pytest.mark.parametrize("limit", [200, 1000, 3000])
+def test_a_full_disk_is_met_with_a_sentence_and_the_next_call_goes_on(
+    tmp_path: Path, corpus: Corpus, tram: Command, file_limit: Callable[[int], AbstractContextManager[None]], limit: int
+) -> None:
+    command = ("prepare", tmp_path / "out", "--train", *corpus.train, "--merges", 60, "--workers", 1)
+    with file_limit(limit):
+        refused(tram(*command), "cannot be written", "File too large")
+    assert not (tmp_path / "out" / "prepared.json").exists()
+    assert tram(*command).code == 0
+    assert len(texts(tmp_path / "out", "train")) + len(texts(tmp_path / "out", "held")) == 12
+
+
+@pytest.mark.slow
+def test_a_document_of_a_hundred_thousand_sentences(tmp_path: Path, run_tram: Command) -> None:
+    pair = (tmp_path / "long.en", tmp_path / "long.de")
+    for path, words in zip(pair, ("We walk to house number {}.", "Wir gehen zu Haus Nummer {}."), strict=True):
+        path.write_text("".join(words.format(i) + "\n" for i in range(100_000)))
+    assert "longest document, sentences      100,000" in run_tram("stats", *pair).out
+    done = run_tram("prepare", tmp_path / "out", "--train", *pair, "--merges", 200)
+    assert done.code == 0
+    split = PreparedData.open(tmp_path / "out").split("train")
+    assert split.documents.tolist() == [0, 100_000]
+    assert np.all(split.source.lengths > 0)

@@ -1,0 +1,262 @@
+"""Models and checkpoints on disk: whole or not there, refused where they do not fit, averaged as a mean."""
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import nn
+
+import tram.model.folder
+from conftest import TINY, contents
+from tram.errors import InputError
+from tram.files import replacing
+from tram.model.folder import WEIGHTS, find_model, load_model, load_tensors, load_weights, save_model, weights
+from tram.model.transformer import Transformer
+from tram.training.checkpoints import Checkpoints, average
+
+
+def linear(value: float) -> nn.Linear:
+    layer = nn.Linear(3, 2)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(value)
+    return layer
+
+
+def save(checkpoints: Checkpoints, update: int, value: float = 1.0) -> None:
+    checkpoints.save(update, linear(value), {"0.step": torch.tensor(float(update))}, {}, {"update": update})
+
+
+def updates(checkpoints: Checkpoints) -> list[int]:
+    return [checkpoint.update for checkpoint in checkpoints.all()]
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    save_model(Transformer(TINY, 23), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_model_comes_back_bit_for_bit_from_a_moved_folder(tmp_path: Path) -> None:
+    model = Transformer(TINY, 23)
+    save_model(model, tmp_path / "here" / "model", card="# Mine\n")
+    folder = Path(shutil.move(tmp_path / "here" / "model", tmp_path / "there"))
+    again = load_model(folder)
+    assert again.config == TINY
+    assert not again.training
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(model).items())
+    assert (folder / "README.md").read_text() == "# Mine\n"
+
+
+def test_whoever_may_read_the_folder_may_read_its_weights(model_folder: Path) -> None:
+    assert {path.stat().st_mode for path in model_folder.iterdir()} == {(model_folder / "config.yaml").stat().st_mode}
+
+
+def test_saving_again_replaces_the_whole_folder(model_folder: Path) -> None:
+    (model_folder / "stale").touch()
+    save_model(Transformer(TINY, 29), model_folder)
+    assert load_model(model_folder).vocabulary == 29
+    assert sorted(path.name for path in model_folder.iterdir()) == ["README.md", "config.yaml", WEIGHTS]
+    assert list(model_folder.parent.iterdir()) == [model_folder], "nothing temporary stays"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [("", ""), ("train/model", "train/model"), ("finetune/model", "finetune/model")]
+)
+def test_a_run_folder_means_its_last_model(model_folder: Path, tmp_path: Path, place: str, expected: str) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(model_folder, run / "train" / "model")
+    shutil.copytree(model_folder, run / place, dirs_exist_ok=True)
+    assert find_model(run) == run / expected
+
+
+def test_what_is_no_model_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        find_model(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is no model folder"):
+        find_model(tmp_path)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_a_truncated_weights_file_is_refused_wherever_it_ends(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / WEIGHTS
+        save_file(weights(linear(1.0)), path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        with pytest.raises(InputError, match="is truncated or no safetensors file"):
+            load_tensors(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 a zip", b"plain text\n" * 50, b"\x80\x02}q\x00."])
+def test_a_foreign_weights_file_is_refused(model_folder: Path, content: bytes) -> None:
+    (model_folder / WEIGHTS).write_bytes(content)
+    with pytest.raises(InputError, match=r"model\.safetensors: is truncated or no safetensors file"):
+        load_model(model_folder)
+
+
+def test_weights_of_another_model_are_refused_by_the_tensor_at_fault(tmp_path: Path) -> None:
+    layer, path = linear(0.0), tmp_path / WEIGHTS
+    for tensors, problem in [
+        ({"weight": torch.ones(2, 3)}, "lacks the tensor `bias`"),
+        ({**weights(layer), "extra": torch.ones(1)}, "unknown tensor `extra`"),
+        ({**weights(layer), "bias": torch.ones(5)}, r"`bias` has shape \[5\].*asks for \[2\]"),
+    ]:
+        save_file(tensors, path)
+        with pytest.raises(InputError, match=problem):
+            load_weights(layer, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("vocabulary: 23", "vocabulary: 0"), "`vocabulary`"),
+        (("version: 1", "version: 1\nvocabulry: 23"), "unknown key `vocabulry`; did you mean `vocabulary`"),
+        (("heads: 2", "heads: many"), r"`model\.heads`"),
+        (("version: 1", "version: 99"), "newer tram"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(model_folder: Path, change: tuple[str, str], problem: str) -> None:
+    path = model_folder / "config.yaml"
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    with pytest.raises(InputError, match=problem):
+        load_model(model_folder)
+
+
+def test_checkpoints_are_found_oldest_first(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.all() == []
+    for update in (900, 5, 10_000):
+        save(checkpoints, update)
+    assert updates(checkpoints) == [5, 900, 10_000]
+    assert checkpoints.at(900).progress() == {"update": 900}
+    assert load_tensors(checkpoints.at(900).folder / "optimizer.safetensors")["0.step"] == 900
+
+
+@given(st.sets(st.integers(1, 9), min_size=1), st.integers(1, 5), st.none() | st.integers(1, 9))
+@settings(max_examples=25)
+def test_pruning_keeps_the_last_and_the_best(saved: set[int], keep: int, best: int | None) -> None:
+    with TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(Path(folder))
+        for update in saved:
+            checkpoints.at(update).folder.mkdir()
+        (Path(folder) / ".00000003.99.tmp").mkdir()
+        checkpoints.prune(keep, best)
+        assert updates(checkpoints) == sorted(set(sorted(saved)[-keep:]) | (saved & {best}))
+        assert not list(Path(folder).glob(".*"))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=5))
+def test_averaging_gives_the_arithmetic_mean(values: list[float]) -> None:
+    with TemporaryDirectory() as folder:
+        checkpoints = Checkpoints(Path(folder))
+        for update, value in enumerate(values):
+            save(checkpoints, update, value)
+        layer = linear(7.0).double()
+        average(checkpoints.all(), layer)
+    mean = sum(values) / len(values)
+    for parameter in layer.parameters():
+        torch.testing.assert_close(parameter, torch.full_like(parameter, mean), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3"])
+def test_damaged_progress_is_refused_with_the_way_out(tmp_path: Path, text: str) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 5)
+    (checkpoints.at(5).folder / "progress.json").write_text(text)
+    with pytest.raises(InputError, match=r"progress\.json: is missing or damaged; remove the folder"):
+        checkpoints.at(5).progress()
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_disk_that_fills_up_leaves_the_previous_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    save(checkpoints, 5, value=1.0)
+    save(checkpoints, 6, value=2.0)
+    before = contents(tmp_path)
+    calls = 0
+
+    def full(tensors: dict[str, Any], path: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_file(tensors, path)
+
+    monkeypatch.setattr(tram.model.folder, "save_file", full)
+    for update in (6, 7):
+        calls = 0
+        with pytest.raises(InputError, match=f"{update:08}: cannot be written .*No space.*free some space"):
+            save(checkpoints, update, value=3.0)
+    assert contents(tmp_path) == before
+
+
+def test_a_file_limit_of_the_system_is_met_with_a_sentence(
+    tmp_path: Path, file_limit: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 5)
+    before = contents(tmp_path)
+    with file_limit(100), pytest.raises(InputError, match="00000006: cannot be written"):
+        save(checkpoints, 6)
+    assert contents(tmp_path) == before
+
+
+def test_a_kill_while_saving_leaves_the_previous_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill runs no clean-up: what was half-written stays under its temporary name, and the next save removes it."""
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 5)
+
+    def killed(tensors: dict[str, Any], path: Path) -> None:
+        path.write_bytes(b"half")
+        patch.setattr("tram.files.remove", lambda path: None)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.model.folder, "save_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            save(checkpoints, 6)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert updates(checkpoints) == [5]
+    save(checkpoints, 6)
+    checkpoints.prune(2, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000005", "00000006"]
+
+
+def test_a_folder_is_there_at_every_moment_of_its_replacement_but_one_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the old folder is being removed, the new one stands in its place already."""
+    folder = tmp_path / "folder"
+    seen = []
+
+    def look(path: Path) -> None:
+        if path.exists():
+            seen.append(json.loads((folder / "x").read_text()))
+            shutil.rmtree(path)
+
+    for value in (1, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr("tram.files.remove", look)
+            with replacing(folder) as temporary:
+                temporary.mkdir()
+                (temporary / "x").write_text(json.dumps(value))
+    assert seen == [2]
+    assert list(tmp_path.iterdir()) == [folder]

@@ -1,0 +1,452 @@
+"""The document stage: what an update is made of does not depend on how its window is cut into passes.
+
+The measure of all things here is `model(source, decoder_input)` over whole documents; test_memory.py holds that one
+against the paper's equations.
+"""
+
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from helpers import FIRST_WORD, VOCABULARY, tiny_config, tiny_model
+from tram.config import Config, FinetuneConfig
+from tram.data.arrays import PreparedData, Sentences, Split
+from tram.model.contexts.memory import Memory
+from tram.model.transformer import Transformer
+from tram.text.special_ids import BOS, EOS
+from tram.training.stages import DocumentStage, Processes
+from tram.training.trainer import Trainer
+
+Lengths = list[list[tuple[int, int]]]  # documents of sentences: ids of the source and of the target
+Gradients = dict[str, Tensor]
+SIDES = ("source", "target", "both")
+FIXED: Lengths = [[(3, 2), (1, 4), (0, 2), (5, 1), (2, 2)], [(2, 3), (4, 0), (1, 1)], [(6, 5), (0, 0), (2, 7), (1, 2)]]
+
+pairs = st.tuples(st.integers(0, 5), st.integers(0, 5))
+lengths = st.lists(st.lists(pairs, min_size=1, max_size=6), min_size=1, max_size=3).filter(
+    lambda documents: any(s and t for document in documents for s, t in document)
+)
+windows = st.tuples(st.integers(1, 3), st.integers(0, 3)).map(lambda drawn: (drawn[0], sum(drawn)))
+few = settings(max_examples=20)
+
+
+@functools.cache
+def model_of(side: str, depth: int | str = 1, layers: int = 2) -> Transformer:
+    memory = {"slots": 3, "side": side, "depth": depth}
+    return tiny_model(tiny_config(encoder_layers=layers, decoder_layers=layers, memory=memory), seed=7)
+
+
+def one_unit_model(side: str, depth: int | str) -> Transformer:
+    """A model in which no memory's past reaches another memory: with one layer, the decoder's h knows no source."""
+    return model_of(side, depth, layers=1 if side == "both" else 2)
+
+
+class Example(NamedTuple):
+    """The same documents as prepared data and as padded ids (documents, sentences, tokens), done by hand."""
+
+    split: Split
+    source: Tensor
+    decoder_input: Tensor
+    labels: Tensor
+
+
+def example(documents: Lengths) -> Example:
+    draw = np.random.default_rng(3)
+    flat = [pair for document in documents for pair in document]
+    sides = [[draw.integers(FIRST_WORD, VOCABULARY, pair[side]) for pair in flat] for side in (0, 1)]
+    arrays = [Sentences(np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides]
+    split = Split(arrays[0], arrays[1], np.cumsum([0, *map(len, documents)]))
+    grid = torch.zeros(3, len(documents), max(map(len, documents)), 8, dtype=torch.long)
+    for i, start in enumerate(split.documents[:-1]):
+        for j in range(len(documents[i])):
+            source, target = (side[start + j].tolist() for side in sides)
+            if source and target:  # half a pair is no pair
+                for row, ids in zip(grid, ([BOS, *source, EOS], [BOS, *target], [*target, EOS]), strict=True):
+                    row[i, j, : len(ids)] = torch.tensor(ids)
+    return Example(split, *grid)
+
+
+def stage_of(model: Transformer, split: Split, seed: int = 1, **changes: Any) -> DocumentStage:
+    config = FinetuneConfig(**{"label_smoothing": 0.0, "documents": 8, **changes})
+    return DocumentStage(model, config, seed, Processes(), split)
+
+
+def token_losses(model: Transformer, documents: Example, smoothing: float = 0.0) -> Tensor:
+    """Loss of every token, (documents, sentences, tokens); 0 at the padding."""
+    logits, labels = model(documents.source, documents.decoder_input).flatten(0, -2), documents.labels
+    losses = F.cross_entropy(logits, labels.flatten(), ignore_index=0, reduction="none", label_smoothing=smoothing)
+    return losses.view(labels.shape)
+
+
+def update_gradients(stage: DocumentStage) -> Gradients:
+    """Of the next update."""
+    stage.model.zero_grad()
+    stage.run_update(0, Tensor.backward)
+    return {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in stage.model.named_parameters()
+    }
+
+
+def gradients_of(loss: Tensor, model: Transformer) -> Gradients:
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return dict(zip(names, found, strict=True))
+
+
+def assert_same(found: Gradients, expected: Gradients) -> None:
+    for name, value in expected.items():
+        error = float((found[name] - value).abs().max())
+        assert error <= 1e-10 * max(1.0, float(value.abs().max())), name
+
+
+# The held-out loss.
+
+
+@pytest.mark.parametrize("side", SIDES)
+@given(documents=lengths, tokens=st.integers(1, 60), together=st.integers(1, 3))
+@few
+@torch.no_grad()
+def test_the_held_loss_is_that_of_whole_documents_whatever_the_budget(
+    side: str, documents: Lengths, tokens: int, together: int
+) -> None:
+    made = example(documents)
+    stage = stage_of(model_of(side), made.split, tokens=tokens, documents=together)
+    loss, count = stage.held_loss(made.split)
+    assert count == int((made.labels != 0).sum())
+    assert loss == pytest.approx(float(token_losses(stage.model, made).sum()), rel=1e-10)
+
+
+@pytest.mark.parametrize("depth", [1, 3, "full"])
+@torch.no_grad()
+def test_the_memory_matters_to_the_held_loss_in_every_piece(depth: int | str) -> None:
+    """Otherwise the law above would hold without any memory: every side's past changes the loss of many pieces."""
+    made = example(FIXED)
+    for side in SIDES:
+        stage = stage_of(model_of(side, depth), made.split, tokens=1)
+        sentences = Example(made.split, *(ids.flatten(0, 1)[:, None] for ids in made[1:]))
+        alone = float(token_losses(stage.model, sentences).sum())
+        assert abs(stage.held_loss(made.split)[0] - alone) > 1e-3
+
+
+def test_a_look_at_the_held_out_documents_does_not_move_the_stage() -> None:
+    made = example(FIXED)
+    stage = stage_of(model_of("both"), made.split, window=(2, 2), tokens=8)
+    undisturbed = stage_of(model_of("both"), made.split, window=(2, 2), tokens=8)
+    for looked in (stage, undisturbed):
+        update_gradients(looked)
+    with torch.no_grad():
+        stage.held_loss(made.split)
+    assert stage.position() == undisturbed.position()
+    assert_same(update_gradients(stage), update_gradients(undisturbed))
+
+
+# The gradients of an update.
+
+
+def window_loss(losses: Tensor, labels: Tensor, window: range, weighting: str) -> Tensor:
+    """The loss of the sentences in a window: over all its tokens, or per step and then over the steps."""
+    rows, real = losses[:, window.start : window.stop], labels[:, window.start : window.stop] != 0
+    if weighting == "token":
+        return rows.sum() / max(int(real.sum()), 1)
+    steps = [rows[:, t].sum() / max(int(real[:, t].sum()), 1) for t in range(rows.shape[1])]
+    return torch.stack(steps).sum() / len(steps)
+
+
+@pytest.mark.parametrize("weighting", ["token", "authors"])
+@pytest.mark.parametrize("side", SIDES)
+@given(depth=st.integers(1, 3), documents=lengths, window=st.just("document") | windows, tokens=st.integers(1, 40))
+@few
+def test_an_update_has_the_gradient_of_the_unbroken_document_for_the_sentences_of_its_window(
+    side: str, weighting: str, depth: int, documents: Lengths, window: Any, tokens: int
+) -> None:
+    """With one memory: the last k sentences are read again, so that the edge of a piece or window is not felt."""
+    made = example(documents)
+    stage = stage_of(one_unit_model(side, depth), made.split, window=window, tokens=tokens, weighting=weighting)
+    losses = token_losses(stage.model, made)
+    start, longest = 0, made.labels.shape[1]
+    while start < longest:
+        found = update_gradients(stage)
+        end = longest if stage.group_number else stage.step
+        loss = window_loss(losses, made.labels, range(start, end), weighting)
+        names, parameters = zip(*stage.model.named_parameters(), strict=True)
+        expected = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True, materialize_grads=True)
+        assert_same(found, dict(zip(names, expected, strict=True)))
+        start = end
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("depth", [1, 2, "full"])
+def test_in_one_piece_an_update_has_the_gradient_of_the_model_whatever_its_memories(
+    side: str, depth: int | str
+) -> None:
+    made = example(FIXED)
+    stage = stage_of(model_of(side, depth), made.split, tokens=10_000)
+    loss = window_loss(token_losses(stage.model, made), made.labels, range(made.labels.shape[1]), "token")
+    assert_same(update_gradients(stage), gradients_of(loss, stage.model))
+
+
+@pytest.mark.parametrize("depth", [1, "full"])
+def test_a_window_of_one_sentence_trains_the_update_attention(depth: int | str) -> None:
+    made = example([[(3, 2), (1, 4), (2, 3)], [(2, 2), (4, 1), (1, 3)]])
+    stage = stage_of(model_of("both", depth), made.split, window=(1, 1))
+    first, second = update_gradients(stage), update_gradients(stage)
+    updates = [name for name in second if ".update_attention." in name and "weight" in name]
+    assert len(updates) == 4, "two matrices on either side"
+    for name in updates:
+        assert first[name].norm() == 0, "the first sentence reads a memory that nothing has updated"
+        assert second[name].norm() > 1e-6
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("weighting", ["token", "authors"])
+def test_what_the_memory_foretells_does_not_depend_on_the_pieces(depth: int, weighting: str) -> None:
+    model, split = one_unit_model("target", depth), example(FIXED).split
+    settings = {"foretell": 0.7, "weighting": weighting}
+    whole = update_gradients(stage_of(model, split, tokens=4096, **settings))
+    for tokens in (1, 9, 20):
+        assert_same(update_gradients(stage_of(model, split, tokens=tokens, **settings)), whole)
+    without = update_gradients(stage_of(model, split, tokens=4096, weighting=weighting))
+    for part in ("update_attention.projection.weight", "output_attention.output.weight"):
+        name = f"decoder.layers.1.self_attention.context.{part}"
+        assert (whole[name] - without[name]).abs().max() > 1e-6
+
+
+def test_the_memory_foretells_the_different_words_of_each_sentence_from_those_before() -> None:
+    model, documents = model_of("target", layers=1), example(FIXED)
+    unit = model.decoder.layers[0].self_attention.context
+    assert isinstance(unit, Memory)
+    counts = np.bincount(documents.split.target.ids, minlength=VOCABULARY) + 0.5
+    expected = 0.0
+    with torch.no_grad():
+        for source, given, labels in zip(documents.source, documents.decoder_input, documents.labels, strict=True):
+            M = unit.start(1)["M"]
+            for t in range(len(source)):
+                logits = model.tokens.weight @ unit.foretell(M)[0] + torch.as_tensor(counts / counts.sum()).log()
+                surprise = -logits.log_softmax(0)
+                expected += sum(float(surprise[word]) for word in {*labels[t].tolist()} if word > EOS)
+                now = (each[None, t : t + 1] for each in (source, given))
+                encoded = model.encode(next(now))
+                M = model.decode(next(now), encoded, {"decoder.0.self": {"M": M}}).carried["decoder.0.self"]["M"]
+    told, untold = (stage_of(model, documents.split, foretell=f).run_update(0, Tensor.backward) for f in (0.7, 0.0))
+    assert told.loss - untold.loss == pytest.approx(0.7 * expected, rel=1e-6)
+    assert told.plain == pytest.approx(untold.plain)
+
+
+def test_the_two_weightings_differ() -> None:
+    made = example([[(3, 1), (2, 5)]])
+    found = [update_gradients(stage_of(model_of("both"), made.split, weighting=kind)) for kind in ("token", "authors")]
+    assert (found[0]["tokens.weight"] - found[1]["tokens.weight"]).norm() > 1e-3
+
+
+def test_the_loss_told_is_that_of_the_tokens_of_the_window() -> None:
+    made = example(FIXED)
+    stage = stage_of(model_of("both"), made.split, window=(2, 2), tokens=5, label_smoothing=0.1)
+    plain, smoothed = (token_losses(stage.model, made, share)[:, :2].sum() for share in (0.0, 0.1))
+    sums = stage.run_update(0, Tensor.backward)
+    assert sums.tokens == int((made.labels[:, :2] != 0).sum())
+    assert sums.plain == pytest.approx(plain.item(), rel=1e-10)
+    assert sums.loss == pytest.approx(smoothed.item(), rel=1e-10)
+    assert abs(sums.loss - sums.plain) > 1e-3
+
+
+# Windows and groups.
+
+
+class Walk(NamedTuple):
+    """What a stage has gone through: of every update the group, the window and its pieces."""
+
+    group: list[int]
+    window: range
+    pieces: list[range]
+
+
+def note(pieces: list[range], group: Any, piece: range, weights: Any = None) -> tuple[None, float]:
+    pieces.append(piece)
+    return None, 0.0
+
+
+def walk(stage: DocumentStage, epochs: int = 1) -> list[Walk]:
+    """The plan of some epochs, without computing anything."""
+    found = []
+    while stage.group_number < epochs * stage.groups:
+        pieces: list[range] = []
+        stage.piece_loss = functools.partial(note, pieces)  # type: ignore[method-assign]
+        group = stage.group()
+        window = stage.window(group)
+        stage.run_update(0, Tensor.backward)
+        found.append(Walk(group.tolist(), window, pieces))
+    return found
+
+
+many = st.lists(st.integers(1, 30), min_size=1, max_size=20).map(lambda sizes: [[(2, 2)] * size for size in sizes])
+
+
+@given(many, windows, st.integers(1, 5), st.integers(0, 10), st.integers(0, 9))
+@settings(max_examples=40)
+def test_an_epoch_has_every_sentence_of_every_document_once(
+    documents: Lengths, window: tuple[int, int], together: int, like: int, seed: int
+) -> None:
+    split = example(documents).split
+    stage = stage_of(model_of("both"), split, seed, window=window, documents=together, like=like, tokens=20)
+    updates = walk(stage)
+    seen = [(d, t) for each in updates for d in each.group for t in each.window if t < len(documents[d])]
+    assert sorted(seen) == [(d, t) for d, document in enumerate(documents) for t in range(len(document))]
+    for each in updates:
+        sizes = [len(documents[document]) for document in each.group]
+        assert len(sizes) <= together
+        assert max(sizes) - min(sizes) <= like
+        assert [t for piece in each.pieces for t in piece] == list(each.window)
+        assert len(each.window) <= window[1]
+        assert len(each.window) >= window[0] or each.window.stop == max(sizes), "shorter only where the document ends"
+
+
+@given(many, windows, st.integers(0, 9))
+@settings(max_examples=20)
+def test_groups_and_windows_are_a_function_of_the_seed(documents: Lengths, window: tuple[int, int], seed: int) -> None:
+    split = example(documents).split
+    plans = [walk(stage_of(model_of("both"), split, seed, window=window, documents=3), epochs=2) for _ in range(2)]
+    assert plans[0] == plans[1]
+
+
+def test_seeds_and_epochs_differ_and_so_do_the_windows_of_one_document() -> None:
+    split = example([[(1, 1)] * 40 for _ in range(6)]).split
+    plans = [walk(stage_of(model_of("both"), split, seed, window=(1, 9), documents=2), epochs=2) for seed in (1, 2)]
+    assert plans[0] != plans[1]
+    groups = [list(dict.fromkeys(tuple(each.group) for each in plan)) for plan in plans]
+    assert groups[0][:3] != groups[0][3:], "another epoch, other groups"
+    drawn = {len(each.window) for each in plans[0]}
+    assert drawn == set(range(1, 10)), "both ends of the range are drawn"
+
+
+@given(lengths, st.integers(1, 40))
+def test_a_piece_keeps_to_the_token_budget_unless_one_step_breaks_it(documents: Lengths, tokens: int) -> None:
+    made = example(documents)
+    (update,) = walk(stage_of(model_of("both"), made.split, tokens=tokens))
+    sizes = torch.stack([(ids != 0).sum((0, 2)) for ids in (made.source, made.labels)])  # (sides, steps)
+    for piece in update.pieces:
+        assert len(piece) == 1 or int(sizes[:, piece.start : piece.stop].sum(1).max()) <= tokens
+
+
+# Going on in the middle of a document, and the control run.
+
+
+@given(documents=lengths, depth=st.integers(1, 3), after=st.integers(0, 5), window=windows)
+@few
+def test_a_stage_restored_goes_on_as_if_nothing_had_happened(
+    documents: Lengths, depth: int, after: int, window: tuple[int, int]
+) -> None:
+    """With both memories, between any two windows. test_training.py does it with whole runs."""
+    split = example(documents).split
+    stage, restored = (stage_of(model_of("both", depth), split, window=window, tokens=12, documents=2) for _ in "ab")
+    for _ in range(after):
+        update_gradients(stage)
+    position = json.loads(json.dumps(stage.position()))
+    restored.restore(position, {name: value.clone() for name, value in stage.tensors().items()})
+    for _ in range(2):
+        expected, found = update_gradients(stage), update_gradients(restored)
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert restored.position() == stage.position()
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_both_memories_are_part_of_the_position(side: str) -> None:
+    """One that is lost in the middle of a document changes the next update."""
+    split = example(FIXED).split
+    stage, forgetful = (stage_of(model_of("both"), split, window=(2, 2)) for _ in "ab")
+    update_gradients(stage)
+    tensors = stage.tensors()
+    assert {name.split(".")[0] for name in tensors} == {"encoder", "decoder"}
+    forgetful.restore(stage.position(), {name: value for name, value in tensors.items() if side not in name})
+    forgetful.carried = stage.model.complete(forgetful.carried, len(FIXED))
+    expected, found = update_gradients(stage), update_gradients(forgetful)
+    assert (expected["tokens.weight"] - found["tokens.weight"]).norm() > 1e-6
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_memories_of_all_processes_add_up_to_those_of_one(count: int) -> None:
+    """So one checkpoint holds them all; a process may have no document."""
+    split = example(FIXED).split
+    stages = [stage_of(model_of("both"), split, window=(2, 2), tokens=8) for _ in range(count + 1)]
+    for number, stage in enumerate(stages[1:]):
+        stage.processes = Processes(number, count)
+    for stage in stages:
+        update_gradients(stage)
+    whole, *parts = (stage.tensors() for stage in stages)
+    for name, value in whole.items():
+        torch.testing.assert_close(sum(part[name] for part in parts), value, rtol=0, atol=1e-12)
+
+
+def finetuner(config: Config) -> Trainer:
+    assert config.finetune is not None
+    return Trainer(config, config.finetune, PreparedData.open(config.data), config.output)
+
+
+def test_the_control_run_goes_through_the_same_windows(configure: Callable[..., Config], tmp_path: Path) -> None:
+    """With `memory: null` the sentence model trains on, on the same tokens in the same updates."""
+    settings = {"start": "nothing", "window": (1, 3), "documents": 3, "tokens": 60, "warmup": 1}
+    runs = [
+        finetuner(configure(tmp_path / name, finetune=settings | more))
+        for name, more in (("memory", {}), ("control", {"memory": None}))
+    ]
+    assert [run.model.has_context for run in runs] == [True, False]
+    for _ in range(8):
+        assert [run.next_update().rate for run in runs][1] > 0
+        assert runs[0].standing.tokens == runs[1].standing.tokens
+        assert runs[0].stage.position()["step"] == runs[1].stage.position()["step"]
+    control = runs[1].model
+    fresh = finetuner(configure(tmp_path / "fresh", finetune=settings | {"memory": None})).model
+    assert not any(isinstance(module, Memory) for module in control.modules())
+    for (name, trained), first in zip(control.named_parameters(), fresh.parameters(), strict=True):
+        assert not torch.equal(trained, first), name
+
+
+# Memory of the machine.
+
+MEASURE = """
+import resource, sys
+import numpy as np, torch
+from tram.arrays import Sentences, Split
+from tram.config import FinetuneConfig, MemoryConfig, ModelConfig
+from tram.stages import DocumentStage, Processes
+from tram.transformer import Transformer
+
+sentences, tokens, d_model, layers, vocabulary = map(int, sys.argv[1:])
+torch.set_num_threads(1)
+config = ModelConfig(d_model=d_model, heads=4, feed_forward=4 * d_model, encoder_layers=layers, decoder_layers=layers,
+                     memory=MemoryConfig())
+model = Transformer(config, vocabulary).train()
+draw = np.random.default_rng(1)
+sides = [Sentences(draw.integers(3, vocabulary, 24 * sentences), np.arange(0, 24 * sentences + 1, 24)) for _ in "ab"]
+split = Split(*sides, np.array([0, sentences]))
+stage = DocumentStage(model, FinetuneConfig(tokens=tokens), 1, Processes(), split)
+stage.run_update(0, torch.Tensor.backward)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak(sentences: int, tokens: int, d_model: int = 64, layers: int = 2, vocabulary: int = 1000) -> int:
+    """Kilobytes that a process needs at most for one update on a document of so many sentences of 24 subwords."""
+    arguments = map(str, (sentences, tokens, d_model, layers, vocabulary))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, *arguments], capture_output=True, text=True, check=True, timeout=300
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.slow
+def test_the_peak_memory_of_an_update_does_not_grow_with_the_document() -> None:
+    short, long = peak(50, 1024), peak(500, 1024)
+    assert abs(long - short) < 0.15 * short
+    assert peak(500, 1_000_000) > 1.3 * long, "in one piece it would"
