@@ -9,7 +9,7 @@ export TOKENIZERS_PARALLELISM ?= false
 .PHONY: demo test test-slow lint bench clean
 
 demo: $(VENV)/installed  ## a document translated by the model that comes with tram, and what its memory changed
-	$(BIN)/python runs/demo.py
+	$(BIN)/python runs/shipped/demo.py
 
 test: $(VENV)/installed  ## the test suite, under 8 minutes on two slow cores
 	$(BIN)/python -m pytest -m "not slow"

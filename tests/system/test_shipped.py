@@ -25,7 +25,7 @@ def test_it_is_small_and_has_a_memory_and_a_card(translator: Translator) -> None
     assert sum(path.stat().st_size for path in SHIPPED.iterdir()) < 25e6
     assert translator.model.config.memory is not None
     card = (SHIPPED / "README.md").read_text(encoding="utf-8")
-    assert all(f"## {part}" in card for part in ("Trained on", "Scores", "Limits"))
+    assert all(f"## {part}" in card for part in ("Training data", "Scores", "Limits"))
 
 
 def test_a_long_document_neither_loops_nor_shrinks(translator: Translator) -> None:
@@ -51,7 +51,7 @@ def test_translate_keeps_paragraphs(tram: Callable[..., Done]) -> None:
 
 
 def test_the_demo_shows_what_the_memory_changed() -> None:
-    demo = EXAMPLES.parent / "runs" / "demo.py"
+    demo = EXAMPLES.parent / "runs" / "shipped" / "demo.py"
     done = subprocess.run([sys.executable, demo], capture_output=True, text=True, check=True, encoding="utf-8")
     document, _, changes = done.stdout.partition("Where the memory changed the translation: ")
     sentences = split_document((EXAMPLES / "letter.txt").read_text(encoding="utf-8"), "en").sentences

@@ -1,9 +1,11 @@
-"""What an analysis gives: numbers for programs, a picture, and a few sentences that say what is seen.
+"""The result of an analysis: numbers for programs, a picture, and a page that describes them.
 
-report = position(…)                       # every analysis is a function that gives a Report
+report = position(…)                       # every analysis is a function that returns a Report
 report.write(Path("analysis"))             # position.json, .svg, .png and .md
 """
 
+import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,21 +25,42 @@ class Report:
     name: str  # of its files
     title: str
     numbers: dict[str, Any]  # as JSON
-    text: str  # Markdown: what is seen, and how it was computed
+    text: str  # Markdown: the findings, and how they were computed
     draw: Callable[[], "Figure"]
 
     def write(self, output: Path) -> list[Path]:
-        """Write NAME.json, NAME.svg, NAME.png and NAME.md into a folder; gives their paths."""
+        """Write NAME.json, NAME.svg, NAME.png and NAME.md into a folder and return their paths."""
         paths = {suffix: output / f"{self.name}.{suffix}" for suffix in ("json", "svg", "png", "md")}
         with styled():
             figure = self.draw()
         write_json(paths["json"], {"analysis": self.name, **self.numbers})
         save_figure(figure, paths["svg"], paths["png"])
-        write_text(paths["md"], f"# {self.title}\n\n![{self.title}]({self.name}.png)\n\n{self.text.strip()}\n")
+        write_text(paths["md"], f"# {self.title}\n\n![{self.title}]({self.name}.png)\n\n{wrap_markdown(self.text)}\n")
         return list(paths.values())
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, the first column to the left and the others to the right."""
+    """Return a Markdown table with the first column aligned left and the others right."""
     lines = [list(header), ["---", *["---:"] * (len(header) - 1)], *map(list, rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def wrap_markdown(text: str, width: int = 120) -> str:
+    """Wrap paragraphs and list items at a number of characters; tables, headings and pictures keep their lines."""
+    return "\n\n".join(_wrap_block(block, width) for block in re.split(r"\n\s*\n", text.strip()))
+
+
+def _wrap_block(block: str, width: int) -> str:
+    if block.startswith(("|", "#", "![")):
+        return block
+    items = re.split(r"\n(?=- )", block)
+    return "\n".join(
+        textwrap.fill(
+            " ".join(item.split()),
+            width,
+            subsequent_indent="  " if item.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for item in items
+    )

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# The model that ships with tram: the sentence model of runs/mixed.sh, finetuned with a memory on generated and real
-# documents, as float16 in src/tram/model, with a card that holds the scores of the converted file.
+# Make the model that ships with tram: finetune the sentence model of runs/mixed/run.sh with a memory on generated and
+# real documents, write it as float16 to src/tram/shipped, score that folder and write the scores into its model card.
 #
-#   bash runs/ship.sh DATA [FOLDER]      DATA and FOLDER: as for runs/mixed.sh, whose base must be there, trained from raw files
+#   bash runs/shipped/ship.sh DATA [FOLDER]      DATA and FOLDER as for runs/mixed/run.sh
 #
-# Stopped at any time, it goes on where it was when it is run again.
+# FOLDER must contain the base of runs/mixed/run.sh, trained from raw files (without START).
+# Run it again to resume an interrupted run.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 data=${1:?give the folder of the corpora}
-out=${2:-runs/mixed}
+out=${2:-runs/mixed/out}
 scores=$out/scores/shipped
 
-# What a memory is for is rare in real text. So it first meets generated documents, with a few real ones to keep the
-# language; then the manuals and a tenth of the speeches, with generated ones among them. A blank line ends a document.
+# Real text rarely needs a memory. So training starts with generated documents and a few real ones, which keep the
+# language; then follow opendocs and a tenth of europarl-direct, mixed with generated ones. A blank line ends a document.
 sample() { # CORPUS LANGUAGE EVERY
     xz -dc "$data/$1/train.$2.xz" | awk -v RS= -v ORS='\n\n' "NR % $3 == 1"
 }
@@ -42,7 +43,7 @@ import sys
 import torch
 from tram import Translator
 
-Translator.load(sys.argv[1], dtype=torch.float16).save("src/tram/model")
+Translator.load(sys.argv[1], dtype=torch.float16).save("src/tram/shipped")
 PYTHON
 
 for set in opendocs/dev benchmark/europarl.dev benchmark/news.dev benchmark/ted.dev; do
@@ -51,4 +52,4 @@ for set in opendocs/dev benchmark/europarl.dev benchmark/news.dev benchmark/ted.
         --no-perplexity
 done
 tram contrast "$data/contrapro-sample/contrapro.jsonl" --json "$scores/contrapro.json"
-python runs/model_card.py "$out" src/tram/model
+python runs/shipped/model_card.py "$out" src/tram/shipped

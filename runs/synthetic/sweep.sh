@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What the memory needs to remember: gradient depth 1 or full, 1 to 64 slots, the source side only or both; and what depth 1
-# cannot learn. Writes docs/SYNTHETIC.md.
+# Vary the memory of runs/synthetic/run.sh: gradient depth 1 or full, 1 to 64 slots, the source side only or both sides;
+# and show what depth 1 cannot learn. Writes docs/SYNTHETIC.md.
 #
-#   bash runs/synthetic-sweep.sh [FOLDER] [UPDATES]    FOLDER: that of runs/synthetic.sh, which runs first if need be
+#   bash runs/synthetic/sweep.sh [FOLDER] [UPDATES]    FOLDER: that of run.sh, which runs first if necessary
 #
-# Stopped, it goes on where it was when it is run again.
+# Run it again to resume an interrupted sweep.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-out=${1:-runs/synthetic}
+cd "$(dirname "$0")/../.."
+out=${1:-runs/synthetic/out}
 updates=${2:-800}
 
-bash runs/synthetic.sh "$out"
+bash runs/synthetic/run.sh "$out"
 
 variant() { # NAME SUITE SETTING ...
     local name=$1 suite=$2
@@ -27,10 +27,10 @@ for slots in 16 4 1 64; do
 done
 variant source "$out/raw/suite.jsonl" finetune.memory.side=source
 
-# Documents in which nothing is asked sooner than three sentences after it was decided
+# Documents in which a sentence never depends on one fewer than three sentences back
 [ -e "$out/raw-3/README.md" ] || tram synthetic "$out/raw-3" --documents 4000 --distance 3 --seed 3
 tram prepare "$out/prepared-3" --train "$out/raw-3/train.en" "$out/raw-3/train.de" --text "$out/prepared"
 for depth in full 1; do
     variant "three-$depth" "$out/raw-3/suite.jsonl" data="$out/prepared-3" finetune.memory.depth="$depth"
 done
-python runs/synthetic_table.py "$out" --output docs/SYNTHETIC.md
+python runs/synthetic/table.py "$out" --output docs/SYNTHETIC.md

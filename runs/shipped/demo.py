@@ -1,6 +1,6 @@
-"""What `make demo` shows: a letter translated by the small model that comes with tram, and what its memory changed.
+"""Demonstration for `make demo`: a letter translated by the model that ships with tram, and what its memory changed.
 
-python runs/demo.py [FILE]
+python runs/shipped/demo.py [FILE]
 """
 
 import sys
@@ -13,18 +13,18 @@ from tram import Translator
 from tram.filetypes.plain_text import split_document
 
 WIDTH = 58  # of a column
-LETTER = Path(__file__).parents[1] / "examples" / "letter.txt"
+LETTER = Path(__file__).parents[2] / "examples" / "letter.txt"
 BOLD, PLAIN = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("*", "*")
 
 
 def side_by_side(left: str, right: str) -> str:
-    """Two texts in two columns."""
+    """Format two texts as two columns."""
     columns = (textwrap.wrap(text, WIDTH) for text in (left, right))
     return "\n".join(f"{a:<{WIDTH}}  {b}".rstrip() for a, b in zip_longest(*columns, fillvalue=""))
 
 
-def marked(text: str, other: str) -> str:
-    """A text in which the words that another one lacks are bold."""
+def highlight(text: str, other: str) -> str:
+    """Return a text with the words that differ from another one in bold."""
     words = text.split()
     for kind, start, end, *_ in SequenceMatcher(None, words, other.split(), autojunk=False).get_opcodes():
         if kind in ("replace", "delete"):
@@ -45,7 +45,9 @@ def main(path: Path) -> None:
     changed = [row for row in zip(text.sentences, alone, whole, strict=True) if row[1] != row[2]]
     print(f"\nWhere the memory changed the translation: {len(changed)} of {len(text.sentences)} sentences\n")
     for source, without, remembered in changed:
-        print(f"{source}\n    alone:      {marked(without, remembered)}\n    in context: {marked(remembered, without)}")
+        print(source)
+        print(f"    alone:      {highlight(without, remembered)}")
+        print(f"    in context: {highlight(remembered, without)}")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,29 @@
 #!/usr/bin/env bash
-# From the raw files of two corpora to docs/RESULTS.md: (a) a sentence model; then from it, with the same documents and the
-# same number of updates,
-#   (b) the sentence model trained on, (c) the paper's memory, gradient depth 1, (d) the memory with full depth,
-# two seeds each, and (c) on the source or the target side only.
+# From the raw files of two corpora to docs/RESULTS.md. Train (a), a sentence model; then, from it, with the same
+# documents and the same number of updates, with two seeds each:
+#   (b) the sentence model, finetuned as long (the control),
+#   (c) the paper's memory, gradient depth 1,
+#   (d) the memory with full gradient depth;
+# and (c) on the source side or the target side only.
 #
-#   bash runs/mixed.sh DATA [FOLDER [START]]
+#   bash runs/mixed/run.sh DATA [FOLDER [START]]
 #
-# DATA: with opendocs, europarl-direct and benchmark. FOLDER: runs/mixed. START: a model of ours whose sentence model is
-# taken as (a), such as src/tram/model, instead of the hours that it takes to train one.
+# DATA      folder with the corpora opendocs, europarl-direct, benchmark and contrapro-sample
+# FOLDER    where everything is written; default: runs/mixed/out
+# START     a tram model, such as src/tram/shipped, whose sentence model is used as (a) instead of training one for hours
 #
-# It takes many hours on two cores. Stopped at any time, it goes on where it was when it is run again. JOBS=2 works on
-# two runs at a time, which two cores like better (with OMP_NUM_THREADS=1) than two threads for one.
+# It takes many hours on two cores. Run it again to resume an interrupted run. JOBS=2 works on two runs at a time, which
+# on two cores is faster (with OMP_NUM_THREADS=1) than two threads for one run.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 export data=${1:?give the folder of the corpora}
-export out=${2:-runs/mixed}
+export out=${2:-runs/mixed/out}
 start=${3:-}
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 
 train() { # RUN, such as depth1-2: its kind and its seed
-    # scaled: loud enough for the large states of a pre-norm model (docs/LOG.md, ninth session)
+    # read=scaled: at the scale of the large states of a pre-norm model (docs/LOG.md, ninth session)
     local settings=(finetune.memory.read=scaled)
     case ${1%-*} in
         sentence) settings=(finetune.memory=null) ;;
@@ -32,7 +35,7 @@ train() { # RUN, such as depth1-2: its kind and its seed
         finetune.lr=3e-4 finetune.lr_new=2e-3 finetune.updates=300 finetune.cooldown=150 "${settings[@]}"
 }
 
-score() { # RUN: translations and scores on all sets, and what the memory is worth in perplexity and pronouns
+score() { # RUN: translate and score all sets; perplexity by history on opendocs; pronouns
     local scores=$out/scores/$1 set name more
     for set in opendocs/dev benchmark/europarl.dev benchmark/news.dev benchmark/ted.dev; do
         name=$(basename "${set/\/dev/}" .dev)
@@ -46,14 +49,14 @@ score() { # RUN: translations and scores on all sets, and what the memory is wor
 }
 
 row() { # RUN
-    [ "$1" = base ] || { say "3  $1: training ($out/$1)"; train "$1"; }
-    say "4  $1: translations and scores ($out/scores/$1)"
+    [ "$1" = base ] || { say "3  $1: finetune ($out/$1)"; train "$1"; }
+    say "4  $1: translate and score ($out/scores/$1)"
     score "$1"
 }
 export -f say train score row
 
 if [ -n "$start" ]; then
-    say "1  (a) the sentence model inside $start ($out/base)"
+    say "1  (a) Extract the sentence model of $start ($out/base)"
     text=$start
     [ -e "$out/base" ] || python - "$start" "$out/base" <<'PYTHON'
 import sys
@@ -63,7 +66,7 @@ translator = Translator.load(sys.argv[1])
 Translator(translator.model.without_memory(), translator.text).save(sys.argv[2])
 PYTHON
 else
-    say "1  (a) the sentence model: text pipeline and ids of both corpora ($out/prepared), training ($out/base)"
+    say "1  (a) Prepare both corpora ($out/prepared) and train the sentence model ($out/base)"
     text=$out/prepared
     tram prepare "$out/prepared" --merges 8000 \
         --train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" \
@@ -72,7 +75,7 @@ else
     tram train configs/mixed-small.yaml data="$out/prepared" output="$out/base"
 fi
 
-say "2  whole documents: the manuals and a tenth of the speeches, more than finetuning gets to see ($out/real)"
+say "2  Prepare whole documents: opendocs and a tenth of europarl-direct, more than finetuning reads ($out/real)"
 for language in en de; do
     [ -e "$out/speeches.$language" ] || {
         xz -dc "$data/europarl-direct/train.$language.xz" | awk -v RS= -v ORS='\n\n' "NR % 10 == 1" > "$out/half"
@@ -83,9 +86,9 @@ tram prepare "$out/real" --text "$text" --dev "$data/opendocs/dev.en" "$data/ope
     --train "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" --train "$out/speeches.en" "$out/speeches.de"
 
 runs=(sentence-1 depth1-1 full-1 sentence-2 depth1-2 full-2 source-1 target-1 base)
-# Exit code 255 makes xargs stop: after a kill or a failure nothing new is begun
+# Exit code 255 makes xargs stop: after a kill or a failure no further run is started
 printf '%s\n' "${runs[@]}" | xargs -P "${JOBS:-1}" -I{} bash -c 'set -eEuo pipefail; trap "exit 255" ERR; row {}'
 
-say "5  the numbers (docs/results.json) and the table (docs/RESULTS.md)"
-python runs/mixed_scores.py "$data" "$out" docs/results.json
-python runs/mixed_table.py docs/results.json docs/RESULTS.md
+say "5  Write the numbers (docs/results.json) and the page (docs/RESULTS.md)"
+python runs/mixed/scores.py "$data" "$out" docs/results.json
+python runs/mixed/table.py docs/results.json docs/RESULTS.md
