@@ -26,7 +26,7 @@ from hypothesis import settings
 
 from tram.config import Config, ModelConfig
 from tram.data.corpus import ParallelDocument, write_parallel
-from tram.data.prepare import Settings, prepare
+from tram.data.prepare import PrepareSettings, prepare
 
 settings.register_profile("tram", deadline=None)
 settings.load_profile("tram")
@@ -148,7 +148,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The corpus, prepared; some documents are held out."""
     folder = tmp_path_factory.mktemp("data") / "prepared"
-    prepare(folder, [corpus.train], [corpus.dev], Settings(merges=60, held_out=0.1), workers=1)
+    prepare(folder, [corpus.train], [corpus.dev], PrepareSettings(merges=60, held_out=0.1), workers=1)
     return folder
 
 

@@ -1,9 +1,9 @@
-"""Files that are whole or not there: whatever is written goes to a temporary name first and is then renamed.
+"""Atomic writes: a file is written under a temporary name first and then renamed.
 
     with replacing(path) as temporary:
         temporary.write_text("...")
 
-A kill, an exception or a full disk inside the block leaves the previous file as it was.
+A kill, an exception or a full disk inside the block leaves the previous file unchanged.
 """
 
 import errno
@@ -21,14 +21,14 @@ from tram.errors import InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; what was written there (file or folder) takes its place at the end."""
+    """Yield a temporary path beside `path`; the file or folder written there replaces `path` at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        remove(temporary)  # of a killed process that had the same number, as is common in containers
+        remove(temporary)  # left by a killed process with the same id, which is common in containers
         yield temporary
         if temporary.is_dir() and path.exists():
-            # Renamed and not removed: a kill during a removal would leave neither the old folder nor the new one.
+            # Renamed instead of removed: a kill during a removal would leave neither the old folder nor the new one.
             old = path.with_name(f".{path.name}.{os.getpid()}.old.tmp")
             os.rename(path, old)
             os.replace(temporary, path)
@@ -43,23 +43,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_problem(path: Path, error: OSError) -> str:
-    """Say in one sentence why `path` could not be written."""
+    """Return one sentence that says why `path` could not be written."""
     remedies = {
         errno.ENOSPC: "free some space on the disk and run again",
         errno.EDQUOT: "free some space in your quota and run again",
         errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run again",
-        errno.EACCES: "choose another place or change its permissions",
-        errno.EPERM: "choose another place or change its permissions",
-        errno.EROFS: "choose a place that can be written to",
-        errno.ENOTDIR: "a part of this path is a file; choose another place",
-        errno.EEXIST: "a part of this path is a file; choose another place",
+        errno.EACCES: "choose another location or change its permissions",
+        errno.EPERM: "choose another location or change its permissions",
+        errno.EROFS: "choose a writable location",
+        errno.ENOTDIR: "part of this path is a file; choose another location",
+        errno.EEXIST: "part of this path is a file; choose another location",
     }
     reason = error.strerror or str(error)
-    return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another place')}"
+    return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another location')}"
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():
@@ -67,23 +67,23 @@ def remove(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file, or nothing."""
+    """Write a text file atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, or nothing."""
+    """Write a value as indented JSON, atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def fingerprint(value: Any) -> str:
-    """Twelve hexadecimal digits that stand for a JSON value, whatever the order of its keys."""
+    """Return twelve hexadecimal digits that identify a JSON value, whatever the order of its keys."""
     canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def content_fingerprint(path: Path) -> str:
-    """The same for the bytes of a file."""
+    """Return twelve hexadecimal digits that identify the bytes of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]

@@ -1,7 +1,9 @@
-"""Progress of long work, on standard error: a live bar on a terminal, a plain line now and then elsewhere.
+"""Progress on standard error: a live bar on a terminal, elsewhere a plain line every few seconds.
 
-with Progress("tokenising", total=lines, unit="lines") as progress:
-    progress.advance(1000, note="loss 4.32")
+    with Progress("tokenising", total=lines, unit="lines") as progress:
+        progress.advance(1000, note="loss 4.32")
+
+Each line shows the steps done, the rate and the estimated time left.
 """
 
 import sys
@@ -13,11 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-PLAIN_SECONDS = 10.0  # between two plain lines
+SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 
 
 class Progress:
-    """How far a piece of work is. `total` None: not known."""
+    """The progress of one task; `total` is None if the number of steps is unknown."""
 
     def __init__(self, description: str, total: int | None = None, unit: str = "", done: int = 0, hidden: bool = False):
         self.description = description
@@ -27,7 +29,7 @@ class Progress:
         self.note = ""
         self.hidden = hidden
         self._first = done
-        self._start = self._spoke = time.monotonic()
+        self._start = self._last_line = time.monotonic()
         self._bar: Bar | None = None
         if not hidden and sys.stderr.isatty():
             self._bar = Bar(
@@ -50,18 +52,18 @@ class Progress:
         return self
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
-        """So many steps more are done; `note` stands behind the bar until the next one."""
+        """Record that `steps` more steps are done; `note` is shown after the bar until the next note."""
         self.done += steps
         self.note = self.note if note is None else note
         if self._bar:
-            rate = _pace(self._rate())
+            rate = _format_rate(self._rate())
             self._bar.update(self._task, completed=self.done, rate=rate, note=self.note)
-        elif not self.hidden and time.monotonic() - self._spoke >= PLAIN_SECONDS:
-            self._spoke = time.monotonic()
+        elif not self.hidden and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
             self.say(self._line())
 
     def say(self, text: str) -> None:
-        """Print a line that stays, above the bar."""
+        """Print a line above the bar, where it stays."""
         if self.hidden:
             return
         if self._bar:
@@ -74,9 +76,9 @@ class Progress:
 
     def _line(self) -> str:
         of = f"/{self.total:,}" if self.total else ""
-        line = f"{self.description}: {self.done:,}{of} {self.unit}".rstrip() + f", {_pace(self._rate())}"
+        line = f"{self.description}: {self.done:,}{of} {self.unit}".rstrip() + f", {_format_rate(self._rate())}"
         if self.total and self._rate() > 0:
-            line += f", {clock((self.total - self.done) / self._rate())} left"
+            line += f", {format_duration((self.total - self.done) / self._rate())} left"
         return f"{line}  {self.note}".rstrip()
 
     def __exit__(
@@ -85,15 +87,15 @@ class Progress:
         if self._bar:
             self._bar.stop()
         elif not self.hidden and kind is None:
-            took = clock(time.monotonic() - self._start)
+            took = format_duration(time.monotonic() - self._start)
             self.say(f"{self.description}: {self.done:,} {self.unit}".rstrip() + f" in {took}  {self.note}".rstrip())
 
 
-def clock(seconds: float) -> str:
-    """90 → 0:01:30."""
+def format_duration(seconds: float) -> str:
+    """Format a duration as hours, minutes and seconds: 90 → 0:01:30."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def _pace(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"

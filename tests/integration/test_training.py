@@ -24,7 +24,7 @@ from tram.config import Config, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import SentencePlan, collate
 from tram.data.corpus import ParallelDocument, write_parallel
-from tram.data.prepare import Settings, prepare
+from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 from tram.model.folder import WEIGHTS, load_tensors, weights
 from tram.training.checkpoints import Checkpoints
@@ -197,7 +197,7 @@ def test_bleu_can_be_watched(configure: Configure, tmp_path: Path) -> None:
 
 def test_a_model_is_trained_without_held_out_documents_too(tmp_path: Path, configure: Configure) -> None:
     pair = write_pair(tmp_path, "a", made_up([6], seed=1))
-    prepare(tmp_path / "data", [pair], [], Settings(merges=20, held_out=0), workers=1)
+    prepare(tmp_path / "data", [pair], [], PrepareSettings(merges=20, held_out=0), workers=1)
     model = train(configure(tmp_path / "run", data=tmp_path / "data", updates=3, average=2, patience=1))
     assert same(load_tensors(model / WEIGHTS), final_weights(tmp_path / "run"))
 
@@ -423,7 +423,7 @@ def test_a_foreign_checkpoint_is_refused_by_its_file(
 
 def test_data_without_a_sentence_pair_is_refused(configure: Configure, tmp_path: Path) -> None:
     write_parallel(tmp_path / "a.jsonl", None, [ParallelDocument(["One.", ""], ["", "Zwei."])])
-    prepare(tmp_path / "data", [(tmp_path / "a.jsonl", tmp_path / "a.jsonl")], [], Settings(merges=5), workers=1)
+    prepare(tmp_path / "data", [(tmp_path / "a.jsonl", tmp_path / "a.jsonl")], [], PrepareSettings(merges=5), workers=1)
     with pytest.raises(InputError, match="the training split has no sentence pair"):
         train(configure(tmp_path / "run", data=tmp_path / "data"))
 
@@ -466,7 +466,7 @@ def free_port() -> int:
 def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_path: Path) -> None:
     long = ParallelDocument([" ".join(["tea"] * 40)], [" ".join(["Tee"] * 40)])
     pair = write_pair(tmp_path, "a", [*made_up([7, 8, 6, 5, 9, 5], seed=2), long])
-    prepare(tmp_path / "data", [pair], [], Settings(merges=60, held_out=0.15), workers=1)
+    prepare(tmp_path / "data", [pair], [], PrepareSettings(merges=60, held_out=0.15), workers=1)
     exact = {"precision": "float64", "dropout": 0.0, "updates": 8}
     stage = {"tokens": 80, "accumulate": 2, "evaluate_every": 4, **exact}
     finetune = DOCUMENTS | exact | {"start": "train", "documents": 2}

@@ -16,7 +16,7 @@ import yaml
 from conftest import Corpus, Done, contents, made_up, refused, write_pair
 from tram.cli.console import gathered, translated_lines
 from tram.config import Config, write_yaml
-from tram.data.prepare import Settings, prepare
+from tram.data.prepare import PrepareSettings, prepare
 from tram.model.folder import WEIGHTS
 from tram.translation.translator import Translator
 
@@ -249,7 +249,7 @@ def test_an_empty_file_is_refused(command: str, model: Path, tmp_path: Path, tra
     options = ("--model", model) if command == "evaluate" else ()
     refused(tram(command, tmp_path / "empty", tmp_path / "empty2", *options), "empty2: there is no such file")
     (tmp_path / "empty2").touch()
-    refused(tram(command, tmp_path / "empty", tmp_path / "empty2", *options), "empty: holds no sentence")
+    refused(tram(command, tmp_path / "empty", tmp_path / "empty2", *options), "empty: contains no sentences")
 
 
 def test_no_model_no_translation(tmp_path: Path, tram: Command) -> None:
@@ -269,7 +269,7 @@ def test_a_damaged_model_is_refused(model: Path, tmp_path: Path, tram: Command, 
 def test_a_text_pipeline_of_another_model_is_refused(
     corpus: Corpus, model: Path, tmp_path: Path, tram: Command
 ) -> None:
-    prepare(tmp_path / "other", [corpus.dev], [], Settings(merges=200, pipeline="raw"), workers=1)
+    prepare(tmp_path / "other", [corpus.dev], [], PrepareSettings(merges=200, pipeline="raw"), workers=1)
     folder = shutil.copytree(model, tmp_path / "model")
     shutil.copy(tmp_path / "other" / "text.json", folder)
     refused(tram("translate", "--model", folder, stdin=b"The old miller waits."), "text.json")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tram.config import Config
 from tram.data.corpus import write_parallel
-from tram.data.prepare import Settings, prepare
+from tram.data.prepare import PrepareSettings, prepare
 from tram.evaluation.accuracy import Accuracy, summarise
 from tram.evaluation.contrast import score_suite
 from tram.evaluation.suite import Item
@@ -39,7 +39,7 @@ def accuracies(folder: Path, seed: int) -> tuple[Accuracy, Accuracy]:
     """Train on fresh documents; how often the sentence model and the memory model find the right pronoun."""
     files = folder / "train.en", folder / "train.de"
     write_parallel(*files, generate(seed, 600, DISTANCES, (6, 12), phenomena=("pronoun",)), "blank")
-    prepare(folder / "prepared", [files], [], Settings(merges=1200, held_out=0.02))
+    prepare(folder / "prepared", [files], [], PrepareSettings(merges=1200, held_out=0.02))
     config = {
         "data": folder / "prepared",
         "output": folder / "run",

@@ -124,10 +124,12 @@ def prepare(
     format: Format = None,
 ) -> None:
     """Turn raw parallel documents into ids: learns the text pipeline, encodes, holds documents out."""
-    from tram.data.prepare import Settings
+    from tram.data.prepare import PrepareSettings
     from tram.data.prepare import prepare as run
 
-    settings = Settings(source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format)
+    settings = PrepareSettings(
+        source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format
+    )
     about = run(out, pairs("--train", train), pairs("--dev", dev or []), settings, text, workers)
     if about.get("skipped"):
         print(f"{out}: already prepared from these files with these settings; nothing to do")

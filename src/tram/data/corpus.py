@@ -1,9 +1,9 @@
-"""Documents in files: readers and writers of every format, one document at a time, both sides in lockstep.
+"""Readers and writers of corpora in every document format, one document at a time.
 
     for document in read_parallel("train.en.xz", "train.de.xz"):
-        document.source, document.target        # lists of sentences, of the same length
+        document.source, document.target        # two lists of the same number of sentences
 
-The format is found by looking into the file, or named: one of `FORMATS`. `.gz` and `.xz` are unpacked.
+The format is one of `FORMATS`, or detected from the content of the file; `.gz` and `.xz` files are decompressed.
 """
 
 import difflib
@@ -17,22 +17,19 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from tram.data.formats import (
-    Blank,
+    BlankLines,
     Columns,
-    Entry,
+    DocumentMarks,
     Format,
     JsonLines,
-    Lines,
-    Marked,
-    Passage,
+    OutputDocument,
+    ParsedDocument,
     Sides,
-    Starts,
-    StartsIndex,
-    describe,
-    open_text,
-    unpacked,
-    writing,
+    StartLines,
+    StartLinesIndex,
+    document_label,
 )
+from tram.data.text_files import Lines, open_atomically, open_text, without_compression_suffix
 from tram.data.xml_formats import TALK_HEAD, Segments, WmtXml
 from tram.errors import InputError
 
@@ -41,7 +38,7 @@ __all__ = [
     "Document",
     "ParallelDocument",
     "detect_format",
-    "holds_both_sides",
+    "has_both_sides",
     "open_text",
     "read_documents",
     "read_parallel",
@@ -50,9 +47,9 @@ __all__ = [
 ]
 
 _FORMATS: dict[str, Format] = {
-    "blank": Blank(),
-    "d": Marked(),
-    "starts": Starts(),
+    "blank": BlankLines(),
+    "d": DocumentMarks(),
+    "starts": StartLines(),
     "tsv": Columns("\t"),
     "bars": Columns(" ||| "),
     "iwslt": Segments("iwslt"),
@@ -76,7 +73,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class ParallelDocument:
-    """A document in two languages: the target's i-th sentence translates the source's."""
+    """A document in two languages: the i-th target sentence is the translation of the i-th source sentence."""
 
     source: list[str]
     target: list[str]
@@ -89,93 +86,96 @@ class ParallelDocument:
 def read_documents(
     path: Path | str, format: str | None = None, side: Literal["source", "target"] = "source"
 ) -> Iterator[Document]:
-    """Give the documents of a file one by one; `side` chooses where the file holds both."""
+    """Yield the documents of a file; `side` selects one side of a file with both."""
     path = Path(path)
-    return _read_documents(path, _format_of(path, format), side)
+    return _iterate_documents(path, _format_of(path, format), side)
 
 
-def _read_documents(path: Path, format: Format, side: Literal["source", "target"]) -> Iterator[Document]:
+def _iterate_documents(path: Path, format: Format, side: Literal["source", "target"]) -> Iterator[Document]:
     found = False
-    for passage in format.read(Lines(path), side):
-        if sentences := getattr(passage, side):
+    for parsed in format.read(Lines(path), side):
+        if sentences := getattr(parsed, side):
             found = True
-            yield Document(sentences, passage.id)
+            yield Document(sentences, parsed.id)
     if not found:
-        raise _no_sentence(path)
+        raise _no_sentences(path)
 
 
 def read_parallel(
     source: Path | str, target: Path | str | None = None, format: str | None = None
 ) -> Iterator[ParallelDocument]:
-    """Give the documents of two aligned files, or of one file that holds both sides, one by one."""
+    """Yield the documents of two aligned files, or of one file with both sides."""
     source, target = Path(source), Path(source if target is None else target)
     name = detect_format(source) if format is None else format
     kind = _format(name)
     if source == target:
-        if not kind.both:
-            raise InputError(f"{source}: format {name} holds one side only; name the file of the other side too")
+        if not kind.two_sided:
+            raise InputError(f"{source}: format {name} contains one side only; give the file of the other side, too")
         return _read_both(source, kind)
     if format is None and (other := detect_format(target)) != name:
         raise InputError(
             f"{source} looks like format {name} and {target} like {other}; "
-            f"bring both into one format or name it (--format)"
+            f"convert both to one format or give it with --format"
         )
     return _read_lockstep(source, target, kind)
 
 
 def _read_both(path: Path, format: Format) -> Iterator[ParallelDocument]:
     number = 0
-    for passage in format.read(Lines(path), "both"):
-        if len(passage.source) != len(passage.target):
-            raise InputError(f"{path}:{passage.end} {_unequal(number + 1, passage.id, passage.source, passage.target)}")
-        if passage.source:
+    for parsed in format.read(Lines(path), "both"):
+        if len(parsed.source) != len(parsed.target):
+            problem = _unequal_sides(number + 1, parsed.id, parsed.source, parsed.target)
+            raise InputError(f"{path}:{parsed.end} {problem}")
+        if parsed.source:
             number += 1
-            yield ParallelDocument(passage.source, passage.target, passage.id)
+            yield ParallelDocument(parsed.source, parsed.target, parsed.id)
     if not number:
-        raise _no_sentence(path)
+        raise _no_sentences(path)
 
 
 def _read_lockstep(source: Path, target: Path, format: Format) -> Iterator[ParallelDocument]:
     number = 0
-    # Passages that are empty on both sides are left out here and not in the readers: one that is empty
-    # on one side only must not shift the documents after it against each other.
-    passages = zip_longest(
+    # Documents that are empty on both sides are dropped here and not in the readers: a document that is empty on one
+    # side only must not misalign the documents after it.
+    pairs = zip_longest(
         _without_empty_tail(format.read(Lines(source), "source"), "source"),
         _without_empty_tail(format.read(Lines(target), "target"), "target"),
     )
-    for left, right in passages:
+    for left, right in pairs:
         if left is None:
-            raise _one_goes_on(source, target, right, number)
+            raise _different_counts(source, target, right, number)
         if right is None:
-            raise _one_goes_on(target, source, left, number)
+            raise _different_counts(target, source, left, number)
         _check_aligned(source, left, target, right, number + 1)
         if left.source:
             number += 1
             yield ParallelDocument(left.source, right.target, right.id if left.id is None else left.id)
     if not number:
-        raise _no_sentence(source)
+        raise _no_sentences(source)
 
 
-def _one_goes_on(ended: Path, other: Path, rest: Passage, number: int) -> InputError:
+def _different_counts(ended: Path, other: Path, rest: ParsedDocument, number: int) -> InputError:
     if not number:
-        return _no_sentence(ended)
+        return _no_sentences(ended)
     return InputError(
         f"{ended} and {other} differ in their number of documents: {ended} ends after {number}, "
-        f"{other}:{rest.line_of(0)} goes on; make both sides line-aligned"
+        f"{other}:{rest.line_of(0)} continues; align both sides line by line"
     )
 
 
-def _without_empty_tail(passages: Iterator[Passage], side: Literal["source", "target"]) -> Iterator[Passage]:
-    """Drop empty passages at the end: how many blank lines close a file says nothing."""
-    empty: list[Passage] = []
-    for passage in passages:
-        empty.append(passage)
-        if getattr(passage, side):
+def _without_empty_tail(
+    documents: Iterator[ParsedDocument], side: Literal["source", "target"]
+) -> Iterator[ParsedDocument]:
+    """Drop empty documents at the end: the number of trailing blank lines is meaningless."""
+    empty: list[ParsedDocument] = []
+    for document in documents:
+        empty.append(document)
+        if getattr(document, side):
             yield from empty
             empty.clear()
 
 
-def _check_aligned(source: Path, left: Passage, target: Path, right: Passage, number: int) -> None:
+def _check_aligned(source: Path, left: ParsedDocument, target: Path, right: ParsedDocument, number: int) -> None:
     if left.id is not None and right.id is not None and left.id != right.id:
         raise InputError(
             f"{source}:{left.line_of(0)} and {target}:{right.line_of(0)} differ in document {number}: "
@@ -188,28 +188,28 @@ def _check_aligned(source: Path, left: Passage, target: Path, right: Passage, nu
     if count > len(right.target):
         short, long, count = long, short, len(right.target)
     raise InputError(
-        f"{source} and {target} differ in {describe(number, left.id)}: "
+        f"{source} and {target} differ in {document_label(number, left.id)}: "
         f"{short[0]}:{short[1].end} ends the document after {count} sentence{'s' * (count != 1)}, "
-        f"{long[0]}:{long[1].line_of(count)} goes on; make both sides line-aligned"
+        f"{long[0]}:{long[1].line_of(count)} continues; align both sides line by line"
     )
 
 
-def _unequal(number: int, id: str | None, source: list[str], target: list[str]) -> str:
+def _unequal_sides(number: int, id: str | None, source: list[str], target: list[str]) -> str:
     counts = f"{len(source)} source and {len(target)} target sentences"
-    return f"{describe(number, id)} has {counts}; give each sentence its translation"
+    return f"{document_label(number, id)} has {counts}; give each sentence its translation"
 
 
-def _no_sentence(path: Path) -> InputError:
-    return InputError(f"{path}: holds no sentence; give a file with text")
+def _no_sentences(path: Path) -> InputError:
+    return InputError(f"{path}: contains no sentences; give a file with text")
 
 
-def holds_both_sides(path: Path | str, format: str | None = None) -> bool:
-    """Whether one file holds source and target."""
+def has_both_sides(path: Path | str, format: str | None = None) -> bool:
+    """Return whether one file contains source and target."""
     path = Path(path)
     kind = _format_of(path, format)
-    if not kind.both:
+    if not kind.two_sided:
         return False
-    first = next((passage for passage in kind.read(Lines(path), "source") if passage.source), None)
+    first = next((parsed for parsed in kind.read(Lines(path), "source") if parsed.source), None)
     return first is not None and first.target is not first.source and bool(first.target)
 
 
@@ -229,24 +229,24 @@ def _format_of(path: Path, name: str | None) -> Format:
 
 
 def detect_format(path: Path | str) -> str:
-    """Find a file's format by looking at its first lines, its suffix and the files beside it."""
+    """Detect the format of a file from its first lines, its suffix and the files beside it."""
     path = Path(path)
     head = [line for _, line in islice(Lines(path), 100)]
-    filled = [line for line in head if line.strip()]
-    looks: dict[str, Callable[[], bool]] = {
-        "d": lambda: any(line.strip() == Marked.MARK for line in filled),
-        "jsonl": lambda: bool(filled) and _is_json_document(filled[0]),
-        "wmtxml": lambda: _matches(filled, r"<dataset\b"),
-        "iwslt": lambda: bool(filled) and filled[0].lstrip().startswith("<") and _is_talk(filled),
-        "sgml": lambda: _matches(filled, r"^\s*<(srcset|refset|tstset|doc)\b"),
+    nonblank = [line for line in head if line.strip()]
+    detectors: dict[str, Callable[[], bool]] = {
+        "d": lambda: any(line.strip() == DocumentMarks.MARK for line in nonblank),
+        "jsonl": lambda: bool(nonblank) and _is_json_document(nonblank[0]),
+        "wmtxml": lambda: _matches(nonblank, r"<dataset\b"),
+        "iwslt": lambda: bool(nonblank) and nonblank[0].lstrip().startswith("<") and _is_talk(nonblank),
+        "sgml": lambda: _matches(nonblank, r"^\s*<(srcset|refset|tstset|doc)\b"),
         "bars": lambda: _in_columns(head, " ||| "),
         "tsv": lambda: _in_columns(head, "\t"),
         "starts": lambda: _has_starts(path),
     }
-    seen = next((name for name, found in looks.items() if found()), "blank")
-    by_suffix = _SUFFIXES.get(unpacked(path).suffix.lower())
-    # Where the content says nothing, a telling suffix does: a broken line is then named as such.
-    return by_suffix if seen == "blank" and by_suffix is not None else seen
+    detected = next((name for name, matches in detectors.items() if matches()), "blank")
+    by_suffix = _SUFFIXES.get(without_compression_suffix(path).suffix.lower())
+    # A known suffix wins over content without a format, so that a malformed line is reported as such.
+    return by_suffix if detected == "blank" and by_suffix is not None else detected
 
 
 def _is_json_document(line: str) -> bool:
@@ -273,12 +273,12 @@ def _in_columns(lines: list[str], separator: str) -> bool:
 
 
 def _has_starts(path: Path) -> bool:
-    index = Starts.find_index(path)
+    index = StartLines.find_index(path)
     if index is None or index == path:
         return False
     try:
         return all(line.strip().isdigit() for _, line in islice(Lines(index), 1))
-    except InputError:  # some word processor's file that happens to have this name
+    except InputError:  # for example a word processor's .doc file
         return False
 
 
@@ -293,10 +293,10 @@ class _Output:
 
 
 def write_documents(path: Path | str, documents: Iterable[Document], format: str | None = None) -> int:
-    """Write documents of one side; give their number. Empty documents are left out."""
+    """Write documents of one side and return their number; empty documents are skipped."""
     path = Path(path)
     kind = _format_to_write(path, format)
-    outputs = _with_starts([_Output(path, kind, "source")])
+    outputs = _with_index_files([_Output(path, kind, "source")])
     return _write(outputs, (ParallelDocument(document.sentences, [], document.id) for document in documents))
 
 
@@ -306,36 +306,38 @@ def write_parallel(
     documents: Iterable[ParallelDocument],
     format: str | None = None,
 ) -> int:
-    """Write both sides into two files, or into one if `target` is None; give the number of documents."""
+    """Write both sides to two files, or to one if `target` is None; return the number of documents."""
     source = Path(source)
     kind = _format_to_write(source, format)
     if target is not None and Path(target) != source:
         outputs = [_Output(source, kind, "source"), _Output(Path(target), kind, "target")]
-    elif kind.both:
+    elif kind.two_sided:
         outputs = [_Output(source, kind, "both")]
     else:
-        raise InputError(f"{source}: this format holds one side only; name a second file or write tsv or jsonl")
-    return _write(_with_starts(outputs), _checked_pairs(documents))
+        raise InputError(f"{source}: this format contains one side only; give a second file or write tsv or jsonl")
+    return _write(_with_index_files(outputs), _checked_pairs(documents))
 
 
 def _format_to_write(path: Path, name: str | None) -> Format:
-    return _format(name or _SUFFIXES.get(unpacked(path).suffix.lower(), "blank"))
+    return _format(name or _SUFFIXES.get(without_compression_suffix(path).suffix.lower(), "blank"))
 
 
-def _with_starts(outputs: list[_Output]) -> list[_Output]:
-    if not isinstance(outputs[0].format, Starts):
+def _with_index_files(outputs: list[_Output]) -> list[_Output]:
+    if not isinstance(outputs[0].format, StartLines):
         return outputs
-    indexes = {Starts.index_path(output.path): output for output in outputs}
+    indexes = {StartLines.index_path(output.path): output for output in outputs}
     for output in outputs:
         if output.path in indexes:
-            raise InputError(f"{output.path}: is the name of the file of starts; choose a suffix other than .doc")
-    return outputs + [_Output(path, StartsIndex(), "source") for path in indexes]
+            raise InputError(
+                f"{output.path}: is the name of the file with the start lines; choose a suffix other than .doc"
+            )
+    return outputs + [_Output(path, StartLinesIndex(), "source") for path in indexes]
 
 
 def _checked_pairs(documents: Iterable[ParallelDocument]) -> Iterator[ParallelDocument]:
     for number, document in enumerate(documents, 1):
         if len(document.source) != len(document.target):
-            raise InputError(_unequal(number, document.id, document.source, document.target))
+            raise InputError(_unequal_sides(number, document.id, document.source, document.target))
         yield document
 
 
@@ -343,7 +345,7 @@ def _write(outputs: list[_Output], documents: Iterable[ParallelDocument]) -> int
     number = offset = 0
     previous: str | None = None
     with ExitStack() as stack:
-        handles = [stack.enter_context(writing(output.path)) for output in outputs]
+        handles = [stack.enter_context(open_atomically(output.path)) for output in outputs]
         for handle, output in zip(handles, outputs, strict=True):
             handle.write(output.format.head(output.sides))
         for document in documents:
@@ -353,18 +355,20 @@ def _write(outputs: list[_Output], documents: Iterable[ParallelDocument]) -> int
             columns = {"source": (document.source,), "target": (document.target,)}
             for handle, output in zip(handles, outputs, strict=True):
                 chosen = columns.get(output.sides, (document.source, document.target))
-                entry = Entry(output.path, number, offset, document.id, previous, output.sides, chosen)
-                _write_entry(handle, output.format.render(entry), entry)
+                output_document = OutputDocument(
+                    output.path, number, offset, document.id, previous, output.sides, chosen
+                )
+                _write_document(handle, output.format.render(output_document), output_document)
             offset += len(document.source)
-            previous = entry.name
+            previous = output_document.name
         for handle, output in zip(handles, outputs, strict=True):
             handle.write(output.format.tail(output.sides))
     return number
 
 
-def _write_entry(handle: TextIO, text: str, entry: Entry) -> None:
+def _write_document(handle: TextIO, text: str, document: OutputDocument) -> None:
     try:
         handle.write(text)
     except UnicodeEncodeError as error:
-        where = describe(entry.number, entry.id)
-        raise InputError(f"{entry.path}: cannot hold {where}: half a surrogate pair is no UTF-8; remove it") from error
+        where = document_label(document.number, document.id)
+        raise InputError(f"{document.path}: cannot store {where}: it contains a lone surrogate; remove it") from error

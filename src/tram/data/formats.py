@@ -1,139 +1,36 @@
-"""Document formats whose unit is the line (blank lines, `<d>`, start lines, columns, JSON), plain or packed.
+"""Document formats that are read line by line: blank lines, `<d>`, start lines, columns, JSON.
 
-    for passage in JsonLines().read(Lines(Path("talks.jsonl.gz")), "both"): ...
+    for document in JsonLines().read(Lines(Path("talks.jsonl.gz")), "both"): ...
 
-A `Format` turns the lines of one file into `Passage`s and an `Entry` into text; `corpus.py` puts the two
-sides together and `markup.py` holds the formats made of tags.
+A `Format` parses the lines of one file into `ParsedDocument`s and renders an `OutputDocument` as text. `corpus.py`
+combines the two sides; `xml_formats.py` has the formats made of tags.
 """
 
-import gzip
-import io
 import json
-import lzma
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NoReturn, TextIO, cast
+from typing import Any, ClassVar, Literal, NoReturn
 
+from tram.data.text_files import COMPRESSION_SUFFIXES, Lines, without_compression_suffix
 from tram.errors import InputError
-from tram.files import replacing, write_problem
 
 Sides = Literal["source", "target", "both"]
 
-PACKED = (".gz", ".xz")
-
-
-# Text files, plain or packed.
-
-
-class _Gzip(gzip.GzipFile):
-    """A gzip stream that holds no name and no time, so that the same text gives the same bytes."""
-
-    def __init__(self, raw: IO[bytes], mode: str) -> None:
-        super().__init__("", mode, 6, raw, 0)
-        self._raw = raw
-
-    def close(self) -> None:
-        """Close the stream and the file below it."""
-        super().close()
-        self._raw.close()
-
-
-def _open_bytes(path: Path, mode: Literal["rb", "wb"], suffix: str) -> IO[bytes]:
-    if suffix == ".gz":
-        return cast(IO[bytes], _Gzip(open(path, mode), mode))
-    if suffix == ".xz":
-        return cast(IO[bytes], lzma.LZMAFile(path, mode))
-    return open(path, mode)
-
-
-def open_text(path: Path | str, mode: Literal["r", "w"] = "r") -> TextIO:
-    r"""Open a UTF-8 text file, packed if it ends in .gz or .xz; lines end in "\n" and nowhere else."""
-    path = Path(path)
-    try:
-        if mode == "w":
-            return _text_writer(path, path.suffix)
-        return io.TextIOWrapper(_open_bytes(path, "rb", path.suffix), encoding="utf-8-sig", newline="\n")
-    except OSError as error:
-        problem = write_problem if mode == "w" else _read_problem
-        raise InputError(problem(path, error)) from error
-
-
-def _text_writer(path: Path, suffix: str) -> TextIO:
-    return io.TextIOWrapper(_open_bytes(path, "wb", suffix), encoding="utf-8", newline="\n")
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """A handle for new text; the file appears under its name only when the block ends well."""
-    with replacing(path) as temporary, _text_writer(temporary, path.suffix) as handle:
-        yield handle
-
-
-def unpacked(path: Path) -> Path:
-    """The name without .gz or .xz."""
-    return path.with_suffix("") if path.suffix in PACKED else path
-
-
-def _read_problem(path: Path, error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{path}: there is no such file; check the name"
-    if isinstance(error, IsADirectoryError):
-        return f"{path}: this is a folder; name a file in it"
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"{path}: cannot be read ({error.strerror}); check its permissions"
-    return f"{path}: is cut off or no {path.suffix} file at all ({error}); fetch or pack it again"
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The numbered lines of a text file, without their line ends and without a byte order mark."""
-
-    path: Path
-
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        number = 0
-        try:
-            with _open_bytes(self.path, "rb", self.path.suffix) as packed:
-                # The extra buffer finds line ends in C; the unpackers do it in Python, many times slower.
-                for raw in io.BufferedReader(cast(io.RawIOBase, packed), 1 << 16):
-                    number += 1
-                    yield number, self._decode(number, raw)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise InputError(_read_problem(self.path, error)) from error
-
-    def _decode(self, number: int, raw: bytes) -> str:
-        # Only "\n" and "\r\n" end a line: U+2028, U+0085 and a vertical tab belong to the sentence.
-        end = -2 if raw.endswith(b"\r\n") else -1 if raw.endswith(b"\n") else None
-        try:
-            text = raw[:end].decode("utf-8")
-        except UnicodeDecodeError as error:
-            self.refuse(number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8")
-        return text.removeprefix("\ufeff") if number == 1 else text
-
-    def refuse(self, number: int, problem: str) -> NoReturn:
-        """Raise an `InputError` that names this file and a line of it."""
-        raise InputError(f"{self.path}:{number} {problem}")
-
-
-# What formats read and write.
-
 
 @dataclass(slots=True)
-class Passage:
-    """One document as it stands in one file; a file with one side has it in `source` and in `target`."""
+class ParsedDocument:
+    """One document as read from one file; a file with one side has the same list in `source` and `target`."""
 
     id: str | None
-    end: int  # the line that ends it
+    end: int  # the line that ends the document
     source: list[str] = field(default_factory=list)
     target: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # of each sentence, where a format has them on lines
+    lines: list[int] = field(default_factory=list)  # of each sentence, in formats with one sentence per line
 
     @classmethod
-    def one_sided(cls, line: int, id: str | None = None) -> "Passage":
-        """A passage whose only side serves as source or as target."""
+    def one_sided(cls, line: int, id: str | None = None) -> "ParsedDocument":
+        """Return an empty document whose only side serves as source and as target."""
         sentences: list[str] = []
         return cls(id, line, sentences, sentences)
 
@@ -144,160 +41,158 @@ class Passage:
         self.end = line
 
     def line_of(self, sentence: int) -> int:
-        """The line of a sentence (0-based), as near as the format tells."""
+        """Return the line of a sentence (0-based), or the last line if the format does not have it."""
         return self.lines[sentence] if sentence < len(self.lines) else self.end
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One document on its way into a file: `columns` holds one side or both."""
+class OutputDocument:
+    """One document to be written to a file; `columns` contains one side or both."""
 
     path: Path
     number: int  # 1-based
-    offset: int  # sentences before it in the file
+    offset: int  # number of sentences before it in the file
     id: str | None
-    previous: str | None  # the name of the document before it
+    previous: str | None  # the name of the previous document
     sides: Sides
     columns: tuple[list[str], ...]
 
     @property
     def name(self) -> str:
-        """The id; a document that has none is given its number, where a format asks for one."""
+        """The id, or the number of a document without an id, for formats that need one."""
         return str(self.number) if self.id is None else self.id
 
     def refuse(self, sentence: int, problem: str) -> NoReturn:
-        """Raise an `InputError` that names this document and a sentence (0-based) of it."""
-        where = f"sentence {sentence + 1} of {describe(self.number, self.id)}"
-        raise InputError(f"{self.path}: cannot hold {where}: {problem}")
+        """Raise an `InputError` that names this document and a sentence (0-based) in it."""
+        where = f"sentence {sentence + 1} of {document_label(self.number, self.id)}"
+        raise InputError(f"{self.path}: cannot store {where}: {problem}")
 
     def check_lines(self) -> None:
-        """Refuse what does not stay on one line."""
+        """Refuse sentences that contain a line break."""
         for column in self.columns:
             for i, sentence in enumerate(column):
                 if "\n" in sentence or sentence.endswith("\r"):
-                    self.refuse(i, "it holds a line break; remove it or write the jsonl format")
+                    self.refuse(i, "it contains a line break; remove it or write the jsonl format")
 
     def check_name(self, forbidden: str) -> None:
-        """Refuse an id that holds one of the forbidden characters."""
+        """Refuse an id that contains one of the forbidden characters."""
         if any(character in self.name for character in forbidden):
             raise InputError(
-                f"{self.path}: cannot hold the id {self.name!r} of document {self.number}; simplify the id"
+                f"{self.path}: cannot store the id {self.name!r} of document {self.number}; simplify the id"
             )
 
 
-def describe(number: int, id: str | None) -> str:
-    """A document for an error message: its number and, if it has one, its id."""
+def document_label(number: int, id: str | None) -> str:
+    """Return the name of a document in error messages: its number and, if it has one, its id."""
     return f"document {number}" if id is None else f"document {number} (id {id})"
 
 
 class Format:
-    """A way to lay documents out in a file."""
+    """A file format for documents."""
 
-    both: ClassVar[bool] = False  # one file can hold both sides
+    two_sided: ClassVar[bool] = False  # whether one file can contain both sides
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Give the passages of a file one by one, empty ones too; refuse those that lack one of `sides`."""
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield the documents of a file, including empty ones; refuse a document that lacks one of `sides`."""
         raise NotImplementedError
 
     def head(self, sides: Sides) -> str:
-        """What stands before the first document."""
+        """Return the text before the first document."""
         return ""
 
-    def render(self, entry: Entry) -> str:
-        """The text of one document; refuses what the format cannot give back when read."""
+    def render(self, document: OutputDocument) -> str:
+        """Return the text of one document; refuse a document that would not be read back unchanged."""
         raise NotImplementedError
 
     def tail(self, sides: Sides) -> str:
-        """What stands after the last document."""
+        """Return the text after the last document."""
         return ""
 
 
 def joined_lines(lines: Iterable[str]) -> str:
-    """The lines, each with its end."""
+    """Return the lines, each with its line end."""
     return "".join(f"{line}\n" for line in lines)
 
 
-# The formats.
+class BlankLines(Format):
+    """One sentence per line, with a blank line between documents."""
 
-
-class Blank(Format):
-    """One sentence per line, a blank line between documents."""
-
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Each blank line ends a passage: the second of two ends an empty one."""
-        passage = Passage.one_sided(1)
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield a document at each blank line; two blank lines in a row have an empty document between them."""
+        document = ParsedDocument.one_sided(1)
         for number, line in lines:
             if line and not line.isspace():
-                passage.add(number, line)
+                document.add(number, line)
             else:
-                passage.end = number
-                yield passage
-                passage = Passage.one_sided(number)
-        yield passage
+                document.end = number
+                yield document
+                document = ParsedDocument.one_sided(number)
+        yield document
 
-    def render(self, entry: Entry) -> str:
-        """Refuses empty sentences, which would end the document."""
-        entry.check_lines()
-        (sentences,) = entry.columns
+    def render(self, document: OutputDocument) -> str:
+        """Return the sentences; refuse empty ones, which would end the document."""
+        document.check_lines()
+        (sentences,) = document.columns
         for i, sentence in enumerate(sentences):
             if not sentence or sentence.isspace():
-                entry.refuse(i, "it is empty, and a blank line ends a document; write the d or jsonl format")
-        return ("\n" if entry.number > 1 else "") + joined_lines(sentences)
+                document.refuse(i, "it is empty, and a blank line ends a document; write the d or jsonl format")
+        return ("\n" if document.number > 1 else "") + joined_lines(sentences)
 
 
-class Marked(Format):
-    """`<d>` alone on a line opens a document; one sentence per line, empty ones included."""
+class DocumentMarks(Format):
+    """One sentence per line, which may be empty; a line with only `<d>` starts a document."""
 
     MARK = "<d>"
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Each mark ends the passage before it."""
-        passage: Passage | None = None
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield a document at each mark and at the end of the file."""
+        document: ParsedDocument | None = None
         for number, line in lines:
             if line.strip() == self.MARK:
-                if passage is not None:
-                    passage.end = number
-                    yield passage
-                passage = Passage.one_sided(number)
-            elif passage is not None:
-                passage.add(number, line)
+                if document is not None:
+                    document.end = number
+                    yield document
+                document = ParsedDocument.one_sided(number)
+            elif document is not None:
+                document.add(number, line)
             elif line.strip():
-                lines.refuse(number, "stands before the first <d>; put <d> on a line of its own above each document")
-        if passage is not None:
-            yield passage
+                lines.refuse(number, "comes before the first <d>; put <d> on a line of its own above each document")
+        if document is not None:
+            yield document
 
-    def render(self, entry: Entry) -> str:
-        """Refuses a sentence that reads as the mark."""
-        entry.check_lines()
-        (sentences,) = entry.columns
+    def render(self, document: OutputDocument) -> str:
+        """Return the mark and the sentences; refuse a sentence that looks like the mark."""
+        document.check_lines()
+        (sentences,) = document.columns
         for i, sentence in enumerate(sentences):
             if sentence.strip() == self.MARK:
-                entry.refuse(i, "it is <d>, which opens a document; change it or write the blank or jsonl format")
+                document.refuse(i, "it is <d>, which starts a document; change it or write the blank or jsonl format")
         return joined_lines([self.MARK, *sentences])
 
 
-class Starts(Format):
+class StartLines(Format):
     """One sentence per line; `X.doc` beside `X.en` lists the 0-based lines on which documents start."""
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Walk through the text and the starts together."""
-        index = Lines(self.found_index(lines.path))
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Read the text and the start lines in parallel."""
+        index = Lines(self.require_index(lines.path))
         starts = self._starts(index)
-        at, start = next(starts, (1, None))
+        index_line, start = next(starts, (1, None))
         if start is None:
-            index.refuse(1, "is missing: the file is empty; give the 0-based line number of each document's start")
-        passage = Passage.one_sided(1)
+            index.refuse(1, "is missing: the file is empty; list the 0-based line number of each document's start")
+        document = ParsedDocument.one_sided(1)
         number = 0
         for number, line in lines:
             while start == number - 1:
-                if number > 1 or passage.lines:
-                    yield passage
-                passage = Passage.one_sided(number)
-                at, start = next(starts, (at, None))
-            passage.add(number, line)
-        yield passage
+                if number > 1 or document.lines:
+                    yield document
+                document = ParsedDocument.one_sided(number)
+                index_line, start = next(starts, (index_line, None))
+            document.add(number, line)
+        yield document
         if start is not None and start > number:
-            index.refuse(at, f"starts a document at {start}, but {lines.path} has {number} lines; make both anew")
+            problem = f"starts a document at {start}, but {lines.path} has {number} lines; regenerate both files"
+            index.refuse(index_line, problem)
 
     def _starts(self, index: Lines) -> Iterator[tuple[int, int | None]]:
         last = 0
@@ -314,54 +209,54 @@ class Starts(Format):
 
     @staticmethod
     def index_path(path: Path) -> Path:
-        """The name of the file of starts that belongs to a text file."""
-        return unpacked(path).with_suffix(".doc")
+        """Return the name of the file with the start lines of a text file."""
+        return without_compression_suffix(path).with_suffix(".doc")
 
     @classmethod
     def find_index(cls, path: Path) -> Path | None:
-        """The file of starts, packed or not, if there is one."""
+        """Return the file with the start lines, compressed or not, if it exists."""
         index = cls.index_path(path)
-        candidates = [index, *(index.with_name(index.name + suffix) for suffix in PACKED)]
+        candidates = [index, *(index.with_name(index.name + suffix) for suffix in COMPRESSION_SUFFIXES)]
         return next((candidate for candidate in candidates if candidate.is_file()), None)
 
     @classmethod
-    def found_index(cls, path: Path) -> Path:
-        """The file of starts, which must be there."""
+    def require_index(cls, path: Path) -> Path:
+        """Return the file with the start lines, which must exist."""
         index = cls.find_index(path)
         if index is None:
             raise InputError(
                 f"{path}: the starts format needs {cls.index_path(path)} beside it, with the line number "
-                f"(from 0) of each document's first sentence; make that file or name another format"
+                f"(from 0) of each document's first sentence; create that file or choose another format"
             )
         return index
 
-    def render(self, entry: Entry) -> str:
-        """The sentences; where they start is `StartsIndex`'s to say."""
-        entry.check_lines()
-        (sentences,) = entry.columns
+    def render(self, document: OutputDocument) -> str:
+        """Return the sentences; `StartLinesIndex` writes the start lines."""
+        document.check_lines()
+        (sentences,) = document.columns
         return joined_lines(sentences)
 
 
-class StartsIndex(Format):
-    """The file of starts itself; it is only written."""
+class StartLinesIndex(Format):
+    """The file with the start lines, for writing only."""
 
-    def render(self, entry: Entry) -> str:
-        """The 0-based line on which the document starts."""
-        return f"{entry.offset}\n"
+    def render(self, document: OutputDocument) -> str:
+        """Return the 0-based line on which the document starts."""
+        return f"{document.offset}\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Columns(Format):
-    """Id of the document, source and target of one sentence per line; a run of one id is one document."""
+    """Document id, source and target of one sentence per line; consecutive lines with one id are one document."""
 
     separator: str
-    both: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Two columns (id, sentence) serve as either side; further columns than three are left aside."""
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield a document per run of one id; in files with two columns, the sentences serve as either side."""
         needed = 3 if sides == "both" else 2
         found = 0
-        passage: Passage | None = None
+        document: ParsedDocument | None = None
         for number, line in lines:
             cells = line.split(self.separator)
             if len(cells) < needed:
@@ -369,50 +264,50 @@ class Columns(Format):
                 lines.refuse(number, f"has {len(cells)} of {needed} columns; write it as {shape!r}")
             found = found or len(cells)
             if len(cells) != found:
-                lines.refuse(number, f"has {len(cells)} columns and the lines above {found}; give each the same number")
-            if passage is None or passage.id != cells[0]:
-                if passage is not None:
-                    yield passage
-                passage = Passage(cells[0], number) if found > 2 else Passage.one_sided(number, cells[0])
-            passage.add(number, cells[1])
+                lines.refuse(number, f"has {len(cells)} columns, the lines above {found}; give all the same number")
+            if document is None or document.id != cells[0]:
+                if document is not None:
+                    yield document
+                document = ParsedDocument(cells[0], number) if found > 2 else ParsedDocument.one_sided(number, cells[0])
+            document.add(number, cells[1])
             if found > 2:
-                passage.target.append(cells[2])
-        if passage is not None:
-            yield passage
+                document.target.append(cells[2])
+        if document is not None:
+            yield document
 
-    def render(self, entry: Entry) -> str:
-        """Refuses what would not fall into the same columns again."""
-        entry.check_lines()
-        entry.check_name("\n")
-        if entry.name == entry.previous:
+    def render(self, document: OutputDocument) -> str:
+        """Return a line per sentence; refuse text that would not be split into the same columns again."""
+        document.check_lines()
+        document.check_name("\n")
+        if document.name == document.previous:
             raise InputError(
-                f"{entry.path}: documents {entry.number - 1} and {entry.number} have the same id "
-                f"{entry.name!r} and would become one; give each its own id"
+                f"{document.path}: documents {document.number - 1} and {document.number} have the same id "
+                f"{document.name!r} and would be merged; give each its own id"
             )
-        rows = list(zip(*entry.columns, strict=True))
-        texts = [self.separator.join((entry.name, *row)) for row in rows]
+        rows = list(zip(*document.columns, strict=True))
+        texts = [self.separator.join((document.name, *row)) for row in rows]
         for i, (row, text) in enumerate(zip(rows, texts, strict=True)):
-            if text.split(self.separator) != [entry.name, *row]:
-                entry.refuse(i, f"it or the id holds {self.separator!r}, which ends a column; remove it or write jsonl")
+            if text.split(self.separator) != [document.name, *row]:
+                document.refuse(i, f"it or the id contains the separator {self.separator!r}; remove it or write jsonl")
         return joined_lines(texts)
 
 
 class JsonLines(Format):
-    """A document per line: `source` and `target`, or `sentences` for one side, and `id` if there is one."""
+    """One document per line: `source` and `target`, or `sentences` for one side, and optionally `id`."""
 
-    both: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Blank lines do not count."""
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield a document per line; blank lines are ignored."""
         for number, line in lines:
             if line and not line.isspace():
-                yield self._passage(lines, number, line, sides)
+                yield self._parse(lines, number, line, sides)
 
-    def _passage(self, lines: Lines, number: int, line: str, sides: Sides) -> Passage:
+    def _parse(self, lines: Lines, number: int, line: str, sides: Sides) -> ParsedDocument:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            lines.refuse(number, f"is not JSON ({error}); write one whole object per line")
+            lines.refuse(number, f"is not JSON ({error}); write one complete object per line")
         if not isinstance(value, dict):
             lines.refuse(number, 'is not an object; write {"id": ..., "source": [...], "target": [...]}')
         needed = ("source", "target") if sides == "both" else (sides,)
@@ -425,20 +320,20 @@ class JsonLines(Format):
         present = [key for key in ("source", "target") if key in value]
         texts = {key: self._sentences(lines, number, key, value[key]) for key in present}
         id = value.get("id")
-        return Passage(None if id is None else str(id), number, texts.get("source", []), texts.get("target", []))
+        return ParsedDocument(None if id is None else str(id), number, texts.get("source", []), texts.get("target", []))
 
     @staticmethod
     def _sentences(lines: Lines, number: int, key: str, value: Any) -> list[str]:
         if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
-            lines.refuse(number, f"has a {key!r} that is no list of strings; give one string per sentence")
+            lines.refuse(number, f"has a {key!r} that is not a list of strings; give one string per sentence")
         try:
             "".join(value).encode()
         except UnicodeEncodeError:
-            lines.refuse(number, f"has half a surrogate pair in {key!r}; write whole characters")
+            lines.refuse(number, f"has a lone surrogate in {key!r}; write valid Unicode")
         return value
 
-    def render(self, entry: Entry) -> str:
-        """Holds any sentence."""
-        keys = ("source", "target") if len(entry.columns) == 2 else ("sentences",)
-        value: dict[str, Any] = {} if entry.id is None else {"id": entry.id}
-        return json.dumps(value | dict(zip(keys, entry.columns, strict=True)), ensure_ascii=False) + "\n"
+    def render(self, document: OutputDocument) -> str:
+        """Return the document as one JSON object, which can contain any sentence."""
+        keys = ("source", "target") if len(document.columns) == 2 else ("sentences",)
+        value: dict[str, Any] = {} if document.id is None else {"id": document.id}
+        return json.dumps(value | dict(zip(keys, document.columns, strict=True)), ensure_ascii=False) + "\n"

@@ -2,9 +2,9 @@
 
     prepare(Path("prepared"), train=[("train.en", "train.de")], dev=[("dev.en", "dev.de")])
 
-Three passes, none of which holds the corpus in memory: tokenise into a cache (the expensive part), learn truecaser
-and BPE on it, encode it. Some training documents are held out for training to watch, so that dev stays for
-reporting. Run again it skips what is done; after a kill, finished caches are used again.
+Three passes, none of which loads the corpus into memory: tokenise into a cache (the expensive part), learn truecasers
+and BPE from it, encode it. Some training documents are held out to monitor training, so that dev remains for
+reporting. A second call skips finished work; after a kill, finished caches are reused.
 """
 
 import json
@@ -32,43 +32,44 @@ from tram.text.moses import moses
 from tram.text.pipeline import Side, TextPipeline
 from tram.text.truecasing import Truecaser, count_cases
 
-CHUNK = 500  # sentences that travel to a worker at once
-LONGEST = 5_000  # characters of a sentence; what is longer is no sentence and would be cut in training anyway
+CHUNK = 500  # sentences per worker task
+MAX_CHARACTERS = 5_000  # longer lines are not sentences and would be cut in training anyway
 X = TypeVar("X")
 Y = TypeVar("Y")
-Pair = tuple[Path, Path]
+FilePair = tuple[Path, Path]
+DocumentSides = tuple[list[str], list[str]]  # both sides of one document
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What decides the result, besides the files."""
+class PrepareSettings:
+    """The settings that determine the result, besides the files."""
 
     source_language: str = "en"
     target_language: str = "de"
     pipeline: Literal["moses", "raw"] = "moses"
     merges: int = 30_000
-    held_out: float = 0.01  # share of the training sentences, in whole documents
-    most_held_out: int = 3_000  # sentences
+    held_out: float = 0.01  # fraction of the training sentences, in whole documents
+    most_held_out: int = 3_000  # sentences; field names are part of the key in prepared.json
     seed: int = 1
     format: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
-            raise InputError(f"held-out share {self.held_out}: give a number from 0 to below 1, for example 0.01")
+            raise InputError(f"held-out fraction {self.held_out}: give a number from 0 to below 1, for example 0.01")
         if self.merges < 0:
             raise InputError(f"merges {self.merges}: give 0 or more, for example 30000")
 
 
 @dataclass
 class Tokenised:
-    """The cache of one pair of files: documents of tokenised sentences, a JSON line each."""
+    """The cache of one pair of files: documents of tokenised sentences, one JSON line each."""
 
     path: Path
-    sentences: list[int] = field(default_factory=list)  # of each document
-    cut: int = 0
+    sentences: list[int] = field(default_factory=list)  # number per document
+    cut: int = 0  # number of sentences that were too long
 
-    def documents(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Both sides of one document after the other."""
+    def documents(self) -> Iterator[DocumentSides]:
+        """Yield both sides of each document."""
         with self.path.open(encoding="utf-8") as file:
             for line in file:
                 source, target = json.loads(line)
@@ -77,37 +78,44 @@ class Tokenised:
 
 def prepare(
     out: Path,
-    train: Sequence[Pair],
-    dev: Sequence[Pair],
-    settings: Settings | None = None,
+    train: Sequence[FilePair],
+    dev: Sequence[FilePair],
+    settings: PrepareSettings | None = None,
     text: Path | None = None,
     workers: int | None = None,
 ) -> dict[str, Any]:
-    """Write a prepared folder; gives what `prepared.json` says of it."""
-    settings = settings or Settings()
+    """Write a prepared folder and return the content of its `prepared.json`."""
+    settings = settings or PrepareSettings()
     given = TextPipeline.load(text) if text else None
-    if given:  # how text becomes words is the pipeline's to say
-        settings = replace(settings, pipeline=given.pipeline, source_language=given.source_language,
-                           target_language=given.target_language)  # fmt: skip
+    if given:  # a given pipeline decides how text is tokenised
+        settings = replace(
+            settings,
+            pipeline=given.pipeline,
+            source_language=given.source_language,
+            target_language=given.target_language,
+        )
     key = fingerprint([_identity(train), _identity(dev), vars(settings), given and given.fingerprint])
-    about = _read(out / "prepared.json")
+    about = _read_json(out / "prepared.json")
     if about.get("key") == key and all((out / name).exists() for name in _files(about["splits"])):
         return about | {"skipped": True}
-    _make(out)
+    _make_writable(out)
     cache = out / ".cache"
-    _make(cache)
+    _make_writable(cache)
     pool = Workers(workers or os.cpu_count() or 1)
     try:
         tokenised = [_tokenise(cache, pair, settings, pool, count=given is None) for pair in train]
         tokenised_dev = [_tokenise(cache, pair, settings, pool, count=False) for pair in dev]
-        held = _choose_held([n for part in tokenised for n in part.sentences], settings)
-        pipeline = given or _learn(cache, tokenised, held, settings, key)
+        held_out = _choose_held_out([n for part in tokenised for n in part.sentences], settings)
+        pipeline = given or _learn(cache, tokenised, held_out, settings, key)
         pipeline.save(cache)
-        trained = _documents(tokenised)
-        splits = _encode(cache, {"train": _pick(trained, held, False), "held": _pick(_documents(tokenised), held, True),
-                                 "dev": _documents(tokenised_dev)}, pipeline, pool)  # fmt: skip
-        _keep_raw(cache / "held.jsonl", _pick(_raw(train, settings), held, True))
-        _keep_raw(cache / "dev.jsonl", _raw(dev, settings))
+        documents = {
+            "train": _select(_documents(tokenised), held_out, False),
+            "held": _select(_documents(tokenised), held_out, True),
+            "dev": _documents(tokenised_dev),
+        }
+        splits = _encode(cache, documents, pipeline, pool)
+        _write_raw(cache / "held.jsonl", _select(_raw(train, settings), held_out, True))
+        _write_raw(cache / "dev.jsonl", _raw(dev, settings))
     except OSError as error:
         raise InputError(write_problem(out, error)) from error
     finally:
@@ -120,19 +128,19 @@ def prepare(
         "splits": splits,
         "cut": sum(part.cut for part in tokenised + tokenised_dev),
     }
-    _move_in(cache, out, about)
+    _install(cache, out, about)
     return about
 
 
-def _identity(pairs: Sequence[Pair]) -> list[Any]:
-    """What tells that a file is still the same, wherever it lies: its name, which says the format, and its bytes."""
+def _identity(pairs: Sequence[FilePair]) -> list[Any]:
+    """Return what identifies the files wherever they are: their names, which decide the format, and their bytes."""
     try:
         return [[path.name, content_fingerprint(path)] for pair in pairs for path in pair]
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror}); give the path of a text file") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -140,7 +148,7 @@ def _read(path: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def _make(folder: Path) -> None:
+def _make_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".probe"
@@ -153,22 +161,25 @@ def _make(folder: Path) -> None:
 # First pass: tokenise.
 
 
-def _tokenise(cache: Path, pair: Pair, settings: Settings, pool: "Workers", count: bool) -> Tokenised:
-    """Tokenise a pair of files into the cache, or find that it is there already."""
-    key = fingerprint([_identity([pair]), settings.pipeline, settings.source_language, settings.target_language,
-                       settings.format, count])  # fmt: skip
+def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, pool: "Workers", count: bool) -> Tokenised:
+    """Tokenise a pair of files into the cache, unless the cache has it already."""
+    languages = (settings.source_language, settings.target_language)
+    key = fingerprint([_identity([pair]), settings.pipeline, *languages, settings.format, count])
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
     if about.exists() and result.path.exists():
-        known = json.loads(about.read_text(encoding="utf-8"))
-        result.sentences, result.cut = known["sentences"], known["cut"]
+        counts = json.loads(about.read_text(encoding="utf-8"))
+        result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
     cases = (Counter[str](), Counter[str]())
-    work = (settings.pipeline, settings.source_language, settings.target_language, count)
+    options = (settings.pipeline, *languages, count)
     documents = read_parallel(*pair, format=settings.format)
-    with replacing(result.path) as temporary, temporary.open("w", encoding="utf-8") as file, \
-            Progress(f"tokenising {pair[0].name}", unit="sentences") as progress:  # fmt: skip
-        for chunk in pool.ordered(_tokenise_chunk, ((work, chunk) for chunk in _chunks(documents))):
+    with (
+        replacing(result.path) as temporary,
+        temporary.open("w", encoding="utf-8") as file,
+        Progress(f"tokenising {pair[0].name}", unit="sentences") as progress,
+    ):
+        for chunk in pool.ordered(_tokenise_chunk, ((options, chunk) for chunk in _chunks(documents))):
             for document in chunk.documents:
                 file.write(json.dumps(document, ensure_ascii=False) + "\n")
                 result.sentences.append(len(document[0]))
@@ -177,9 +188,8 @@ def _tokenise(cache: Path, pair: Pair, settings: Settings, pool: "Workers", coun
             for total, part in zip(cases, chunk.cases, strict=True):
                 total.update(part)
     if result.cut:
-        progress.say(
-            f"warning: {result.cut} sentences of {pair[0].name} are longer than {LONGEST:,} characters and are cut"
-        )
+        cut = f"{result.cut} sentences of {pair[0].name}"
+        progress.say(f"warning: {cut} are longer than {MAX_CHARACTERS:,} characters and are cut")
     if count:
         write_json(cache / f"{key}.cases", [dict(part) for part in cases])
     write_json(about, {"sentences": result.sentences, "cut": result.cut})
@@ -188,19 +198,19 @@ def _tokenise(cache: Path, pair: Pair, settings: Settings, pool: "Workers", coun
 
 @dataclass
 class _Chunk:
-    documents: list[tuple[list[str], list[str]]]
+    documents: list[DocumentSides]
     cases: tuple[Counter[str], Counter[str]]
     cut: int
 
 
-def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[tuple[list[str], list[str]]]]) -> _Chunk:
+def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[DocumentSides]]) -> _Chunk:
     (pipeline, *languages, count), documents = task
     result = _Chunk([], (Counter(), Counter()), 0)
     for document in documents:
         sides = []
         for side, (language, sentences) in enumerate(zip(languages, document, strict=True)):
-            result.cut += sum(len(sentence) > LONGEST for sentence in sentences)
-            sentences = [sentence[:LONGEST] for sentence in sentences]
+            result.cut += sum(len(sentence) > MAX_CHARACTERS for sentence in sentences)
+            sentences = [sentence[:MAX_CHARACTERS] for sentence in sentences]
             if pipeline == "moses":
                 script = moses(str(language))
                 tokens = [script.tokenize(script.normalize(sentence)) for sentence in sentences]
@@ -212,9 +222,9 @@ def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[tuple[list[str]
     return result
 
 
-def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[tuple[list[str], list[str]]]]:
-    """Documents in lists of some hundred sentences."""
-    chunk: list[tuple[list[str], list[str]]] = []
+def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[DocumentSides]]:
+    """Group documents into lists of at least `CHUNK` sentences."""
+    chunk: list[DocumentSides] = []
     size = 0
     for document in documents:
         chunk.append((document.source, document.target))
@@ -229,24 +239,26 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[tuple[list[s
 # Second pass: learn.
 
 
-def _choose_held(sentences: list[int], settings: Settings) -> set[int]:
-    """Numbers of the training documents to hold out: a share of the sentences, never the last document."""
+def _choose_held_out(sentences: list[int], settings: PrepareSettings) -> set[int]:
+    """Return the numbers of the training documents to hold out; at least one document remains for training."""
     wanted = min(settings.held_out * sum(sentences), settings.most_held_out)
-    held: set[int] = set()
+    held_out: set[int] = set()
     size = 0
     for document in np.random.default_rng(settings.seed).permutation(len(sentences)).tolist():
-        if size >= wanted or len(held) == len(sentences) - 1:
+        if size >= wanted or len(held_out) == len(sentences) - 1:
             break
-        held.add(document)
+        held_out.add(document)
         size += sentences[document]
-    return held
+    return held_out
 
 
-def _learn(cache: Path, tokenised: list[Tokenised], held: set[int], settings: Settings, key: str) -> TextPipeline:
-    """Learn truecaser and BPE from the training documents; what was learnt before a kill is used again."""
-    known = cache / f"{key}.text.json"
-    if known.exists():
-        return TextPipeline.load(known)
+def _learn(
+    cache: Path, tokenised: list[Tokenised], held_out: set[int], settings: PrepareSettings, key: str
+) -> TextPipeline:
+    """Learn truecasers and BPE from the training documents, or reuse what was learnt before a kill."""
+    path = cache / f"{key}.text.json"
+    if path.exists():
+        return TextPipeline.load(path)
     cases = [Counter[str](), Counter[str]()]
     for part in tokenised:
         for total, counted in zip(cases, json.loads(part.path.with_suffix(".cases").read_text("utf-8")), strict=True):
@@ -255,14 +267,14 @@ def _learn(cache: Path, tokenised: list[Tokenised], held: set[int], settings: Se
     with Progress("learning BPE", unit="sentences") as progress:
 
         def lines() -> Iterator[str]:
-            for source, target in _pick(_documents(tokenised), held, False):
+            for source, target in _select(_documents(tokenised), held_out, False):
                 progress.advance(len(source))
                 for truecaser, side in zip(truecasers, (source, target), strict=True):
                     yield from _truecased(truecaser, side) if settings.pipeline == "moses" else side
 
         bpe = BPE.learn(lines(), settings.merges)
     pipeline = TextPipeline(settings.pipeline, settings.source_language, settings.target_language, bpe, *truecasers)
-    pipeline.save(known)
+    pipeline.save(path)
     return pipeline
 
 
@@ -275,18 +287,18 @@ def _truecased(truecaser: Truecaser, sentences: list[str]) -> list[str]:
 
 def _encode(
     folder: Path,
-    splits: dict[str, Iterator[tuple[list[str], list[str]]]],
+    splits: dict[str, Iterator[DocumentSides]],
     text: TextPipeline,
     pool: "Workers",
 ) -> dict[str, dict[str, int]]:
-    """Write the ids of all splits; gives their sizes."""
+    """Write the ids of all splits and return their sizes."""
     sizes = {}
-    place = (folder / "text.json", text.fingerprint)
+    pipeline = (folder / "text.json", text.fingerprint)
     for name, documents in splits.items():
         writer = SplitWriter(folder, name, text.vocabulary)
         with Progress(f"encoding {name}", unit="sentences") as progress:
             pairs = (ParallelDocument(source, target) for source, target in documents)
-            for chunk in pool.ordered(_encode_chunk, ((place, chunk) for chunk in _chunks(pairs))):
+            for chunk in pool.ordered(_encode_chunk, ((pipeline, chunk) for chunk in _chunks(pairs))):
                 for source, target in chunk:
                     writer.add(source, target)
                     progress.advance(len(source))
@@ -295,16 +307,16 @@ def _encode(
 
 
 @lru_cache(maxsize=1)
-def _loaded(path: Path, fingerprint: str) -> TextPipeline:
-    """The pipeline in a worker process, once: reading it takes longer than encoding a chunk."""
+def _load_pipeline(path: Path, fingerprint: str) -> TextPipeline:
+    """Load the pipeline once per worker process: loading it takes longer than encoding a chunk."""
     return TextPipeline.load(path)
 
 
 def _encode_chunk(
-    task: tuple[tuple[Path, str], list[tuple[list[str], list[str]]]],
+    task: tuple[tuple[Path, str], list[DocumentSides]],
 ) -> list[tuple[list[list[int]], list[list[int]]]]:
     pipeline, documents = task
-    text = _loaded(*pipeline)
+    text = _load_pipeline(*pipeline)
 
     def ids(sentences: list[str], side: Side) -> list[list[int]]:
         if text.pipeline == "moses":
@@ -317,32 +329,32 @@ def _encode_chunk(
 # Helpers.
 
 
-def _documents(tokenised: list[Tokenised]) -> Iterator[tuple[list[str], list[str]]]:
+def _documents(tokenised: list[Tokenised]) -> Iterator[DocumentSides]:
     return chain.from_iterable(part.documents() for part in tokenised)
 
 
-def _raw(pairs: Sequence[Pair], settings: Settings) -> Iterator[ParallelDocument]:
+def _raw(pairs: Sequence[FilePair], settings: PrepareSettings) -> Iterator[ParallelDocument]:
     return chain.from_iterable(read_parallel(*pair, format=settings.format) for pair in pairs)
 
 
-def _pick(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator[X]:
-    """The documents whose number is (or is not) among `numbers`."""
+def _select(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator[X]:
+    """Return the documents whose number is in `numbers`, or, if not `inside`, those whose number is not."""
     return (document for number, document in enumerate(documents) if (number in numbers) == inside)
 
 
-def _keep_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
-    """Untouched text of a split: what its translations are scored against."""
+def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
+    """Write the unprocessed text of a split, against which its translations are scored."""
     write_parallel(path, None, documents, format="jsonl")
 
 
 def _files(splits: Iterable[str]) -> list[str]:
-    """Names of the files that make a prepared folder, `prepared.json` aside."""
+    """Return the names of the files of a prepared folder, without `prepared.json`."""
     parts = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")
     return [f"{split}.{part}.npy" for split in splits for part in parts] + ["text.json", "held.jsonl", "dev.jsonl"]
 
 
-def _move_in(cache: Path, out: Path, about: dict[str, Any]) -> None:
-    """Put the finished files into place; until `prepared.json` is back the folder does not count as prepared."""
+def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
+    """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
     (out / "prepared.json").unlink(missing_ok=True)
     for name in _files(about["splits"]):
         os.replace(cache / name, out / name)
@@ -351,29 +363,29 @@ def _move_in(cache: Path, out: Path, about: dict[str, Any]) -> None:
 
 
 class Workers:
-    """Processes that work on a stream: results come in order, and only a few tasks are under way at once."""
+    """Processes that work on a stream of tasks; results come in order, with few tasks in progress at a time."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._pool: ProcessPoolExecutor | None = None
 
     def ordered(self, function: Callable[[X], Y], tasks: Iterable[X]) -> Iterator[Y]:
-        """Like `map`, but it never runs far ahead of whoever takes the results."""
+        """Yield the results like `map`, without running far ahead of the consumer."""
         if self.number == 1:
             yield from map(function, tasks)
             return
         if self._pool is None:
-            # Not forked: the threads of tokenizers do not survive that.
+            # Not forked: the threads of tokenizers do not survive a fork.
             self._pool = ProcessPoolExecutor(self.number, mp_context=get_context("spawn"))
-        under_way: deque[Future[Y]] = deque()
+        pending: deque[Future[Y]] = deque()
         for task in tasks:
-            under_way.append(self._pool.submit(function, task))
-            if len(under_way) >= 4 * self.number:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+            pending.append(self._pool.submit(function, task))
+            if len(pending) >= 4 * self.number:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
     def close(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

@@ -1,6 +1,8 @@
-"""What a corpus holds, counted in one pass: documents, sentences and words of each side.
+"""Corpus statistics: documents, sentences and words of each side, counted in one pass.
 
-print(stats_table(corpus_stats("train.en.xz", "train.de.xz")))
+    print(stats_table(corpus_stats("train.en.xz", "train.de.xz")))
+
+`tram stats` prints the same table.
 """
 
 from collections import Counter
@@ -9,12 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tram.data.corpus import holds_both_sides, read_documents, read_parallel
+from tram.data.corpus import has_both_sides, read_documents, read_parallel
 
 
 @dataclass(frozen=True, slots=True)
 class SideStats:
-    """Counts of one side; words are what white space separates."""
+    """Counts of one side; words are separated by white space."""
 
     words: int
     words_per_sentence: float
@@ -24,7 +26,7 @@ class SideStats:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStats:
-    """Counts of a corpus; `target` is None where there is one side only."""
+    """Counts of a corpus; `target` is None if the corpus has one side only."""
 
     documents: int
     sentences: int
@@ -35,12 +37,12 @@ class CorpusStats:
     target: SideStats | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts for JSON."""
+        """Return the counts for JSON."""
         return asdict(self)
 
 
 class _SideCount:
-    """Counts that grow sentence by sentence."""
+    """Running counts of one side."""
 
     def __init__(self) -> None:
         self.sentences = self.words = self.longest = self.empty = 0
@@ -58,7 +60,7 @@ class _SideCount:
 
 
 def corpus_stats(source: Path | str, target: Path | str | None = None, format: str | None = None) -> CorpusStats:
-    """Count one file, two aligned files, or one file that holds both sides."""
+    """Count one file, two aligned files, or one file with both sides."""
     lengths: Counter[int] = Counter()
     left, right = _SideCount(), _SideCount()
     for source_sentences, target_sentences in _sides(source, target, format):
@@ -78,13 +80,13 @@ def corpus_stats(source: Path | str, target: Path | str | None = None, format: s
 
 
 def _sides(source: Path | str, target: Path | str | None, format: str | None) -> Iterator[tuple[list[str], list[str]]]:
-    if target is None and not holds_both_sides(source, format):
+    if target is None and not has_both_sides(source, format):
         return ((document.sentences, []) for document in read_documents(source, format))
     return ((document.source, document.target) for document in read_parallel(source, target, format))
 
 
 def _median(lengths: Counter[int]) -> float:
-    """The median of counted values: the mean of the two in the middle where their number is even."""
+    """Return the median of counted values; for an even number of values, the mean of the two in the middle."""
     middle = ((lengths.total() - 1) // 2, lengths.total() // 2)
     found, seen = [], 0
     for length in sorted(lengths):
@@ -94,7 +96,7 @@ def _median(lengths: Counter[int]) -> float:
 
 
 def stats_table(stats: CorpusStats) -> str:
-    """The counts as a small table, a column for each side."""
+    """Return the counts as a small table with a column per side."""
     rows = [
         ("documents", f"{stats.documents:,}"),
         ("sentences", f"{stats.sentences:,}"),

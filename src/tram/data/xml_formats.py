@@ -1,9 +1,9 @@
 """Document formats made of tags: IWSLT's, WMT's SGML and WMT's later XML.
 
-    for passage in Segments("sgml").read(Lines(Path("newstest-src.en.sgm")), "source"): ...
+    for document in Segments("sgml").read(Lines(Path("newstest-src.en.sgm")), "source"): ...
 
-The first two are not well-formed XML in practice (raw `&`, no root), so they are read with a few patterns,
-line by line; the third is, and goes through expat. All of them stream.
+The first two are not well-formed XML in practice (raw `&`, no root), so they are parsed line by line with regular
+expressions; the third is well-formed and parsed with expat. All formats are streamed.
 """
 
 import re
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 from xml.parsers import expat
 
-from tram.data.formats import Entry, Format, Lines, Passage, Sides
+from tram.data.formats import Format, OutputDocument, ParsedDocument, Sides
+from tram.data.text_files import Lines
 from tram.errors import InputError
 
-# Lines of a talk that are no sentences. The first group stands above the talk, so it also opens a new one.
+# Tags of lines that are not sentences. Those of the first group come before the talk, so they also start a new one.
 TALK_HEAD = ("url", "keywords", "speaker", "talkid", "title", "description", "transcript")
 TALK_REST = ("reviewer", "translator", "content")
 
@@ -32,7 +33,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def unescape(text: str) -> str:
-    """Resolve the five entities of XML and character numbers; any other `&` stays what it is."""
+    """Resolve the five entities of XML and numeric character references; any other `&` stays."""
     return _ENTITY.sub(_character, text) if "&" in text else text
 
 
@@ -45,7 +46,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Write text so that `unescape` gives it back, white space at its edges included."""
+    """Escape text so that `unescape` restores it, including leading and trailing white space."""
     return _EDGE.sub(lambda edge: "".join(f"&#{ord(c)};" for c in edge[0]), text.translate(_ESCAPES))
 
 
@@ -56,39 +57,39 @@ def _docid(attributes: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Segments(Format):
-    """`<doc docid="..">` with a `<seg>` for each sentence; in `iwslt` also talks of bare lines with tags."""
+    """`<doc docid="..">` with a `<seg>` per sentence; `iwslt` also has talks with untagged sentences."""
 
     style: Literal["iwslt", "sgml"]
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Titles, descriptions and other tags are no sentences."""
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield the documents; titles, descriptions and other tags are not sentences."""
         if self.style == "iwslt" and _has_bare_sentences(lines):
             return _read_talks(lines)
         return _read_segments(lines)
 
     def head(self, sides: Sides) -> str:
-        """The set around all documents: `srcset` or `refset`."""
+        """Return the start tag of the set: `srcset` or `refset`."""
         opening = '<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n' if self.style == "iwslt" else ""
         name, language = ("refset", "trglang") if sides == "target" else ("srcset", "srclang")
         return f'{opening}<{name} setid="tram" {language}="any">\n'
 
-    def render(self, entry: Entry) -> str:
-        """One segment per line."""
-        entry.check_lines()
-        entry.check_name("\n\r\t")
-        (sentences,) = entry.columns
+    def render(self, document: OutputDocument) -> str:
+        """Return the document with one segment per line."""
+        document.check_lines()
+        document.check_name("\n\r\t")
+        (sentences,) = document.columns
         space = " " if self.style == "iwslt" else ""
         segments = (f'<seg id="{i}">{space}{escape(s)}{space}</seg>\n' for i, s in enumerate(sentences, 1))
-        return f'<doc docid="{escape(entry.name)}">\n{"".join(segments)}</doc>\n'
+        return f'<doc docid="{escape(document.name)}">\n{"".join(segments)}</doc>\n'
 
     def tail(self, sides: Sides) -> str:
-        """The end of the set."""
+        """Return the end tag of the set."""
         closing = "</mteval>\n" if self.style == "iwslt" else ""
         return f"</{'refset' if sides == 'target' else 'srcset'}>\n{closing}"
 
 
 def _has_bare_sentences(lines: Lines) -> bool:
-    """Whether the first line that is not about a talk but of it is bare text, not a segment."""
+    """Return whether the first line that is not metadata is untagged text instead of a segment."""
     for _, line in lines:
         if re.search(r"<seg\b", line, re.I):
             return False
@@ -97,25 +98,25 @@ def _has_bare_sentences(lines: Lines) -> bool:
     return False
 
 
-def _read_segments(lines: Lines) -> Iterator[Passage]:
-    passage: Passage | None = None
+def _read_segments(lines: Lines) -> Iterator[ParsedDocument]:
+    document: ParsedDocument | None = None
     for number, text in _whole_segments(lines):
         for token in _TOKEN.finditer(text):
             if token["seg"] is not None:
-                if passage is None:
-                    lines.refuse(number, "has a <seg> outside <doc>; put it into a document")
-                passage.add(number, unescape(_BREAK.sub(" ", token["seg"].strip(" \t\r\n"))))
+                if document is None:
+                    lines.refuse(number, "has a <seg> outside <doc>; move it into a document")
+                document.add(number, unescape(_BREAK.sub(" ", token["seg"].strip(" \t\r\n"))))
                 continue
-            if passage is not None:
-                passage.end = number
-                yield passage
-            passage = None if token["end"] else Passage.one_sided(number, _docid(token["doc"]))
-    if passage is not None:
-        lines.refuse(passage.end, "is the last sentence of a document without </doc>; fetch the whole file")
+            if document is not None:
+                document.end = number
+                yield document
+            document = None if token["end"] else ParsedDocument.one_sided(number, _docid(token["doc"]))
+    if document is not None:
+        lines.refuse(document.end, "is the last sentence of a document without </doc>; download the whole file")
 
 
 def _whole_segments(lines: Lines) -> Iterator[tuple[int, str]]:
-    """The lines, with those that share a segment joined."""
+    """Yield the lines with their numbers, with the lines of one segment joined."""
     first, pending = 0, ""
     for number, line in lines:
         if pending and re.search(r"<seg\b|</doc\b", line, re.I):
@@ -130,77 +131,79 @@ def _whole_segments(lines: Lines) -> Iterator[tuple[int, str]]:
         lines.refuse(first, "has a <seg> without </seg>; close it")
 
 
-def _read_talks(lines: Lines) -> Iterator[Passage]:
-    passage: Passage | None = None
+def _read_talks(lines: Lines) -> Iterator[ParsedDocument]:
+    document: ParsedDocument | None = None
     for number, line in lines:
         tag = _TAG.match(line)
         if tag is None:
-            if passage is not None and not _DECLARATION.match(line):
-                passage.add(number, unescape(line.strip()))
+            if document is not None and not _DECLARATION.match(line):
+                document.add(number, unescape(line.strip()))
             elif line.strip() and not _DECLARATION.match(line):
-                lines.refuse(number, "stands before the first <doc>, <url> or <title>; give each talk its tags")
+                lines.refuse(number, "comes before the first <doc>, <url> or <title>; give each talk its tags")
             continue
         name = tag["name"].lower()
-        ends = name == "doc" or (name in TALK_HEAD and passage is not None and bool(passage.source))
-        if ends and passage is not None:
-            passage.end = number
-            yield passage
-            passage = None
-        if passage is None and not tag["close"] and name in ("doc", *TALK_HEAD):
-            passage = Passage.one_sided(number, _docid(tag["rest"]))
-        if name == "talkid" and passage is not None and passage.id is None:
-            passage.id = re.sub(r"<[^>]*>", "", line).strip() or None
-    if passage is not None:
-        yield passage
+        ends = name == "doc" or (name in TALK_HEAD and document is not None and bool(document.source))
+        if ends and document is not None:
+            document.end = number
+            yield document
+            document = None
+        if document is None and not tag["close"] and name in ("doc", *TALK_HEAD):
+            document = ParsedDocument.one_sided(number, _docid(tag["rest"]))
+        if name == "talkid" and document is not None and document.id is None:
+            document.id = re.sub(r"<[^>]*>", "", line).strip() or None
+    if document is not None:
+        yield document
 
 
 class WmtXml(Format):
-    """WMT's XML since 2021: `<src>` and `<ref>` of each `<doc>` in one file; the first reference counts."""
+    """WMT's XML since 2021: `<src>` and `<ref>` of each `<doc>` in one file; the first reference is used."""
 
-    both: ClassVar[bool] = True
+    two_sided: ClassVar[bool] = True
     ELEMENTS: ClassVar[dict[str, str]] = {"source": "src", "target": "ref"}
 
-    def read(self, lines: Lines, sides: Sides) -> Iterator[Passage]:
-        """Documents of a test suite have no reference and are left out where one is needed."""
+    def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
+        """Yield the documents; those of a test suite have no reference and are skipped if one is needed."""
         for document in _parse(lines):
             needed = ("source", "target") if sides == "both" else (sides,)
             missing = [self.ELEMENTS[side] for side in needed if self.ELEMENTS[side] not in document.texts]
             if missing and document.suite:
                 continue
             if missing:
-                lines.refuse(document.line, f"opens a document without <{missing[0]}>; add it or take the document out")
+                lines.refuse(document.line, f"starts a document without <{missing[0]}>; add it or remove the document")
             source, target = (document.texts.get(element, []) for element in self.ELEMENTS.values())
-            yield Passage(document.id, document.end, source, target)
+            yield ParsedDocument(document.id, document.end, source, target)
 
     def head(self, sides: Sides) -> str:
-        """The data set around all documents."""
+        """Return the start tag of the data set."""
         return '<?xml version="1.0" encoding="utf-8"?>\n<dataset id="tram">\n'
 
-    def render(self, entry: Entry) -> str:
-        """Refuses the control characters that XML cannot hold."""
-        entry.check_lines()
-        if _NOT_XML.search(entry.name):
-            raise InputError(f"{entry.path}: cannot hold the id {entry.name!r} of document {entry.number}; change it")
-        sides = ("source", "target") if entry.sides == "both" else (entry.sides,)
-        parts = [self._side(entry, side, column) for side, column in zip(sides, entry.columns, strict=True)]
-        # "und" is the code of a language that is not stated; other tools want the attribute to be there.
-        return f'<doc id="{_escape_all(entry.name)}" origlang="und">\n{"".join(parts)}</doc>\n'
+    def render(self, document: OutputDocument) -> str:
+        """Return the document as XML; refuse control characters, which XML does not allow."""
+        document.check_lines()
+        if _NOT_XML.search(document.name):
+            raise InputError(
+                f"{document.path}: cannot store the id {document.name!r} of document {document.number}; change it"
+            )
+        sides = ("source", "target") if document.sides == "both" else (document.sides,)
+        parts = [self._side(document, side, column) for side, column in zip(sides, document.columns, strict=True)]
+        # "und" is the code of an undetermined language; other tools require the attribute.
+        return f'<doc id="{_escape_all(document.name)}" origlang="und">\n{"".join(parts)}</doc>\n'
 
-    def _side(self, entry: Entry, side: str, sentences: list[str]) -> str:
+    def _side(self, document: OutputDocument, side: str, sentences: list[str]) -> str:
         for i, sentence in enumerate(sentences):
             if bad := _NOT_XML.search(sentence):
-                entry.refuse(i, f"XML has no {bad[0]!r}; remove it or write the jsonl format")
+                document.refuse(i, f"XML does not allow {bad[0]!r}; remove it or write the jsonl format")
         element = self.ELEMENTS[side]
         segments = (f'<seg id="{i}">{_escape_all(s)}</seg>\n' for i, s in enumerate(sentences, 1))
         return f'<{element} lang="und">\n<p>\n{"".join(segments)}</p>\n</{element}>\n'
 
     def tail(self, sides: Sides) -> str:
-        """The end of the data set."""
+        """Return the end tag of the data set."""
         return "</dataset>\n"
 
 
 def _escape_all(text: str) -> str:
-    """As `escape`, with every tab and break as a number: an XML parser would change a raw one."""
+    """Escape text like `escape`, with every tab and line break as a number: an XML parser would change raw ones."""
     return re.sub(r"[\t\r\n]", lambda match: f"&#{ord(match[0])};", text.translate(_ESCAPES))
 
 
@@ -214,7 +217,7 @@ class _XmlDocument:
 
 
 class _XmlHandler:
-    """Collects what expat reports; `ready` holds the documents that are complete."""
+    """A collector of expat's events; `ready` contains the complete documents."""
 
     def __init__(self, parser: expat.XMLParserType) -> None:
         self.parser = parser
@@ -254,7 +257,7 @@ class _XmlHandler:
 
 
 def _parse(lines: Lines) -> Iterator[_XmlDocument]:
-    # The lines are UTF-8 by now, whatever the file declares.
+    # The lines are already decoded, whatever encoding the file declares.
     parser = expat.ParserCreate("utf-8")
     handler = _XmlHandler(parser)
     try:
@@ -266,6 +269,6 @@ def _parse(lines: Lines) -> Iterator[_XmlDocument]:
     except expat.ExpatError as error:
         lines.refuse(
             error.lineno,
-            f"is not well-formed XML ({expat.ErrorString(error.code)}); repair or fetch it again",
+            f"is not well-formed XML ({expat.ErrorString(error.code)}); repair it or download it again",
         )
     yield from handler.ready

@@ -1,4 +1,4 @@
-"""Documents come back from a file as they went in, both sides stay aligned, and bad files are named."""
+"""Documents are read as they were written, both sides stay aligned, and bad files are named."""
 
 import json
 import tempfile
@@ -25,7 +25,7 @@ from tram.errors import InputError
 ONE_FILE = ("tsv", "bars", "jsonl", "wmtxml")
 WITHOUT_IDS = ("blank", "d", "starts")
 
-# Pieces that mean something in one format or another, or that careless code takes for a line end.
+# Strings with a meaning in some format, or that careless code takes for a line end.
 PIECES = [
     *(
         "<d>",
@@ -81,7 +81,7 @@ def same(format: str, expected: list[ParallelDocument]) -> list[ParallelDocument
     return expected
 
 
-def there_and_back(folder: Path, format: str, suffix: str, documents: list[ParallelDocument]) -> None:
+def check_round_trip(folder: Path, format: str, suffix: str, documents: list[ParallelDocument]) -> None:
     names = [folder / f"text.{side}{suffix}" for side in ("en", "de")]
     source, target = (names[0], None) if format in ONE_FILE else names
     assert write_parallel(source, target, documents, format) == len(documents)
@@ -91,10 +91,10 @@ def there_and_back(folder: Path, format: str, suffix: str, documents: list[Paral
 @pytest.mark.parametrize("format", FORMATS)
 @settings(max_examples=60, deadline=None)
 @given(documents=documents_of(nasty_text), suffix=suffixes)
-def test_any_text_comes_back_unchanged_or_is_refused(format, documents, suffix):
+def test_any_text_is_read_back_unchanged_or_refused(format, documents, suffix):
     with tempfile.TemporaryDirectory() as name:
         try:
-            there_and_back(Path(name), format, suffix, documents)
+            check_round_trip(Path(name), format, suffix, documents)
         except InputError:
             assert not list(Path(name).iterdir())
 
@@ -104,7 +104,7 @@ def test_any_text_comes_back_unchanged_or_is_refused(format, documents, suffix):
 @given(documents=documents_of(plain_text), suffix=suffixes)
 def test_ordinary_text_is_never_refused_and_its_format_is_recognised(format, documents, suffix):
     with tempfile.TemporaryDirectory() as name:
-        there_and_back(Path(name), format, suffix, documents)
+        check_round_trip(Path(name), format, suffix, documents)
         written = Path(name) / f"text.en{suffix}"
         assert detect_format(written) == format
         assert [d.sentences for d in read_documents(written)] == [d.source for d in documents]
@@ -113,7 +113,7 @@ def test_ordinary_text_is_never_refused_and_its_format_is_recognised(format, doc
 @pytest.mark.parametrize("format", FORMATS)
 @settings(max_examples=15, deadline=None)
 @given(documents=documents_of(plain_text))
-def test_one_side_alone_comes_back(format, documents):
+def test_one_side_alone_is_read_back(format, documents):
     one_sided = [Document(d.source, None if format in WITHOUT_IDS else d.id) for d in documents]
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "text.en"
@@ -122,7 +122,7 @@ def test_one_side_alone_comes_back(format, documents):
 
 
 @pytest.mark.parametrize("format", ONE_FILE)
-def test_formats_for_one_file_can_also_be_two(tmp_path, format):
+def test_formats_for_one_file_can_also_be_split_over_two(tmp_path, format):
     documents = [ParallelDocument(["One.", "Two."], ["Eins.", "Zwei."], "a")]
     write_parallel(tmp_path / "x.en", tmp_path / "x.de", documents, format)
     assert list(read_parallel(tmp_path / "x.en", tmp_path / "x.de")) == documents
@@ -136,7 +136,7 @@ def test_either_side_of_one_file_can_be_read_alone(tmp_path, format):
 
 
 @pytest.mark.parametrize(("name", "format"), [("x.tsv", "tsv"), ("x.jsonl.gz", "jsonl"), ("x.xml.xz", "wmtxml")])
-def test_writers_go_by_the_suffix(tmp_path, name, format):
+def test_writers_choose_the_format_by_suffix(tmp_path, name, format):
     write_parallel(tmp_path / name, None, [ParallelDocument(["One."], ["Eins."], "a")])
     assert detect_format(tmp_path / name) == format
 
@@ -152,7 +152,7 @@ def test_empty_documents_are_not_written(tmp_path):
     assert (tmp_path / "x").read_text() == "<d>\nA.\n"
 
 
-def test_the_same_documents_give_the_same_packed_bytes_at_any_time(tmp_path, monkeypatch):
+def test_compressed_bytes_do_not_depend_on_the_time(tmp_path, monkeypatch):
     for name, now in (("x.gz", 1e9), ("y.gz", 2e9)):
         monkeypatch.setattr("time.time", lambda now=now: now)
         write_documents(tmp_path / name, [Document(["A."])], "blank")
@@ -189,7 +189,7 @@ def test_a_document_of_a_hundred_thousand_sentences(tmp_path, format):
     assert [d.sentences for d in read_documents(tmp_path / "x.en", format)] == [document.sentences]
 
 
-# Two sides that part.
+# Sides that do not match.
 
 
 def parallel(tmp_path: Path, source: str, target: str, format: str | None = None) -> list[ParallelDocument]:
@@ -208,23 +208,23 @@ def test_a_document_that_ends_earlier_on_one_side_is_named_with_both_lines(tmp_p
     message = problem(tmp_path, "A\nB\n\nC\nD\n\nE\n", "a\nb\n\nc\nd\ne\n\nf\n")
     assert message == (
         "a.en and a.de differ in document 2: a.en:6 ends the document after 2 sentences, "
-        "a.de:6 goes on; make both sides line-aligned"
+        "a.de:6 continues; align both sides line by line"
     )
-    assert "a.de:2 ends the document after 1 sentence, a.en:2 goes on" in problem(tmp_path, "A\nB\n", "a\n\nb\n")
+    assert "a.de:2 ends the document after 1 sentence, a.en:2 continues" in problem(tmp_path, "A\nB\n", "a\n\nb\n")
 
 
-def test_a_document_more_on_one_side_is_named(tmp_path):
+def test_an_extra_document_on_one_side_is_named(tmp_path):
     message = problem(tmp_path, "A\n\nB\n", "a\n\nb\n\nc\n")
-    assert "a.en ends after 2, a.de:5 goes on" in message
-    assert "a.de ends after 1, a.en:3 goes on" in problem(tmp_path, "A\n\nB\n", "a\n")
+    assert "a.en ends after 2, a.de:5 continues" in message
+    assert "a.de ends after 1, a.en:3 continues" in problem(tmp_path, "A\n\nB\n", "a\n")
 
 
 def test_an_empty_document_on_one_side_does_not_shift_the_others(tmp_path):
     message = problem(tmp_path, "<d>\n<d>\nA\n<d>\nB\n", "<d>\nx\n<d>\na\n<d>\n")
-    assert "document 1: a.en:2 ends the document after 0 sentences, a.de:2 goes on" in message
+    assert "document 1: a.en:2 ends the document after 0 sentences, a.de:2 continues" in message
 
 
-def test_documents_empty_on_both_sides_are_left_out(tmp_path):
+def test_documents_empty_on_both_sides_are_dropped(tmp_path):
     read_back = parallel(tmp_path, "<d>\n<d>\nA\n<d>\n", "<d>\n<d>\na\n")
     assert read_back == [ParallelDocument(["A"], ["a"])]
     assert parallel(tmp_path, "\nA\n\n\nB\n\n\n", "\na\n\n\nb") == [
@@ -236,7 +236,7 @@ def test_documents_empty_on_both_sides_are_left_out(tmp_path):
 def test_marks_on_one_side_only(tmp_path):
     message = problem(tmp_path, "<d>\nA\n", "a\n")
     assert "a.en looks like format d and a.de like blank" in message
-    assert "a.de:1 stands before the first <d>" in problem(tmp_path, "<d>\nA\n", "a\n", "d")
+    assert "a.de:1 comes before the first <d>" in problem(tmp_path, "<d>\nA\n", "a\n", "d")
 
 
 def test_ids_must_agree(tmp_path):
@@ -245,7 +245,7 @@ def test_ids_must_agree(tmp_path):
     assert "differ in document 1: their ids are 'x' and 'y'" in message
 
 
-def test_documents_before_the_difference_are_given(tmp_path):
+def test_documents_before_the_difference_are_returned(tmp_path):
     (tmp_path / "a.en").write_text("A\n\nB\n")
     (tmp_path / "a.de").write_text("a\n\nb\nc\n")
     documents = read_parallel(tmp_path / "a.en", tmp_path / "a.de")
@@ -272,7 +272,7 @@ def test_a_lost_sentence_is_always_noticed(shape, cut, format):
             list(read_parallel(left, right, format))
 
 
-# What writers refuse.
+# Documents that writers refuse.
 
 
 @pytest.mark.parametrize(
@@ -291,18 +291,18 @@ def test_a_lost_sentence_is_always_noticed(shape, cut, format):
 def test_a_writer_refuses_what_it_could_not_read_and_leaves_the_old_file(tmp_path, format, sentence):
     path = tmp_path / "x.txt"
     path.write_text("old")
-    with pytest.raises(InputError, match=r"x.txt: cannot hold sentence 2 of document 2 \(id b\)"):
+    with pytest.raises(InputError, match=r"x.txt: cannot store sentence 2 of document 2 \(id b\)"):
         write_documents(path, [Document(["A."], "a"), Document(["B.", sentence], "b")], format)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_writer_refuses_half_characters_and_ids_that_would_merge(tmp_path):
-    with pytest.raises(InputError, match="document 1: half a surrogate pair"):
+def test_a_writer_refuses_lone_surrogates_and_ids_that_would_merge(tmp_path):
+    with pytest.raises(InputError, match="document 1: it contains a lone surrogate"):
         write_documents(tmp_path / "x", [Document(["\ud800"])], "jsonl")
     with pytest.raises(InputError, match="documents 1 and 2 have the same id 'a'"):
         write_documents(tmp_path / "x", [Document(["A."], "a"), Document(["B."], "a")], "tsv")
-    with pytest.raises(InputError, match="cannot hold the id"):
+    with pytest.raises(InputError, match="cannot store the id"):
         write_documents(tmp_path / "x", [Document(["A."], "a\nb")], "sgml")
     assert not list(tmp_path.iterdir())
 
@@ -310,9 +310,9 @@ def test_a_writer_refuses_half_characters_and_ids_that_would_merge(tmp_path):
 def test_parallel_writers_need_two_equal_sides_and_a_place_for_both(tmp_path):
     with pytest.raises(InputError, match=r"document 1 \(id a\) has 1 source and 2 target"):
         write_parallel(tmp_path / "x.jsonl", None, [ParallelDocument(["A."], ["B.", "C."], "a")])
-    with pytest.raises(InputError, match="holds one side only"):
+    with pytest.raises(InputError, match="contains one side only"):
         write_parallel(tmp_path / "x.en", None, [ParallelDocument(["A."], ["B."])])
-    with pytest.raises(InputError, match="name of the file of starts"):
+    with pytest.raises(InputError, match="name of the file with the start lines"):
         write_documents(tmp_path / "x.doc", [Document(["A."])], "starts")
     assert not list(tmp_path.iterdir())
 
@@ -324,7 +324,7 @@ def test_a_reader_that_fails_leaves_no_half_written_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["x.jsonl"]
 
 
-def test_starts_are_written_beside_both_sides(tmp_path):
+def test_start_lines_are_written_beside_both_sides(tmp_path):
     documents = [ParallelDocument(["A.", ""], ["a.", "b."]), ParallelDocument(["C."], ["c."])]
     write_parallel(tmp_path / "x.en.gz", tmp_path / "x.de.gz", documents, "starts")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.de.gz", "x.doc", "x.en.gz"]

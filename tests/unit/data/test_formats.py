@@ -1,4 +1,4 @@
-"""Files as others make them are read as they are meant, and bad ones are named with their line."""
+"""Files of other tools are read as intended, and bad files are named with their line."""
 
 import gzip
 import lzma
@@ -15,7 +15,7 @@ def read(path: Path, text: str | bytes, **options: str) -> list[tuple[str | None
     return [(document.id, document.sentences) for document in read_documents(path, **options)]
 
 
-def test_byte_order_mark_and_crlf_are_no_text(tmp_path):
+def test_byte_order_mark_and_crlf_are_not_text(tmp_path):
     assert read(tmp_path / "x", b"\xef\xbb\xbf<d>\r\nA.\r\n\r\nB.\r\n") == [(None, ["A.", "", "B."])]
 
 
@@ -27,7 +27,7 @@ def test_the_last_line_needs_no_end(tmp_path):
     assert read(tmp_path / "x", "A.\n\nB.") == [(None, ["A."]), (None, ["B."])]
 
 
-def test_runs_of_blank_lines_and_marks_make_no_documents(tmp_path):
+def test_runs_of_blank_lines_and_marks_are_not_documents(tmp_path):
     assert read(tmp_path / "x", "\nA.\n\n  \nB.\n\n\n") == [(None, ["A."]), (None, ["B."])]
     assert read(tmp_path / "x", "<d>\n<d>\nA.\n<d>\n") == [(None, ["A."])]
 
@@ -37,7 +37,7 @@ def test_start_lines(tmp_path):
     assert read(tmp_path / "x.en", "A.\n\nB.\nC.\n") == [(None, ["A.", ""]), (None, ["B."]), (None, ["C."])]
 
 
-def test_a_word_processors_file_beside_the_text_is_no_list_of_starts(tmp_path):
+def test_a_word_processors_file_beside_the_text_is_not_a_list_of_start_lines(tmp_path):
     (tmp_path / "x.doc").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
     assert detect_format_of(tmp_path / "x.en", "A.\n") == "blank"
 
@@ -136,7 +136,7 @@ WMT = """<?xml version='1.0' encoding='utf-8'?>
 """
 
 
-def test_wmt_xml_takes_the_first_reference_and_leaves_test_suites_out(tmp_path):
+def test_wmt_xml_uses_the_first_reference_and_skips_test_suites(tmp_path):
     (tmp_path / "x.xml").write_text(WMT)
     assert detect_format(tmp_path / "x.xml") == "wmtxml"
     expected = [ParallelDocument(["A & B.", "Long line."], ["A und B.", "Zeile."], "d1")]
@@ -149,7 +149,7 @@ def test_json_lines(tmp_path):
     assert read(tmp_path / "x", text) == [("5", ["A.\nB."]), (None, ["C."])]
 
 
-def test_open_text_packs_and_unpacks(tmp_path):
+def test_open_text_compresses_and_decompresses(tmp_path):
     for name, opener in (("x", open), ("x.gz", gzip.open), ("x.xz", lzma.open)):
         with open_text(tmp_path / name, "w") as handle:
             handle.write("a\u2028b\n")
@@ -185,31 +185,31 @@ def test_detection(tmp_path, text, format):
 @pytest.mark.parametrize(
     ("name", "data", "format", "message"),
     [
-        ("x", b"", None, "x: holds no sentence"),
-        ("x", b"\n \n", None, "x: holds no sentence"),
-        ("x", b"<d>\n<d>\n", None, "x: holds no sentence"),
+        ("x", b"", None, "x: contains no sentences"),
+        ("x", b"\n \n", None, "x: contains no sentences"),
+        ("x", b"<d>\n<d>\n", None, "x: contains no sentences"),
         ("x", b"A.\n\nB \xff.\n", None, r"x:3 is not UTF-8 \(byte 3 of the line\)"),
-        ("x", b"A.\n<d>\nB.\n", None, "x:1 stands before the first <d>"),
-        ("x.gz", b"no gzip", None, r"x.gz: is cut off or no .gz file"),
-        ("x.xz", b"no xz", None, r"x.xz: is cut off or no .xz file"),
-        ("x.gz", gzip.compress(b"A line.\n" * 99)[:-9], None, r"x.gz: is cut off"),
-        ("x.xz", lzma.compress(b"A line.\n" * 99)[:-9], None, r"x.xz: is cut off"),
-        ("x.gz", gzip.compress(b"A line.\n")[:12] + b"\xff" * 20, None, r"x.gz: is cut off"),
+        ("x", b"A.\n<d>\nB.\n", None, "x:1 comes before the first <d>"),
+        ("x.gz", b"no gzip", None, r"x.gz: is truncated or not a .gz file"),
+        ("x.xz", b"no xz", None, r"x.xz: is truncated or not a .xz file"),
+        ("x.gz", gzip.compress(b"A line.\n" * 99)[:-9], None, r"x.gz: is truncated"),
+        ("x.xz", lzma.compress(b"A line.\n" * 99)[:-9], None, r"x.xz: is truncated"),
+        ("x.gz", gzip.compress(b"A line.\n")[:12] + b"\xff" * 20, None, r"x.gz: is truncated"),
         ("x.tsv", b"a\tOne.\tEins.\nTwo.\n", None, r"x.tsv:2 has 1 of 2 columns"),
-        ("x.tsv", b"a\tOne.\tEins.\na\tTwo.\n", None, r"x.tsv:2 has 2 columns and the lines above 3"),
+        ("x.tsv", b"a\tOne.\tEins.\na\tTwo.\n", None, r"x.tsv:2 has 2 columns, the lines above 3"),
         ("x", b"a ||| b\nc\n", "bars", r"x:2 has 1 of 2 columns"),
         ("x.jsonl", b'{"source": ["A."]}\n{"source"\n', None, "x.jsonl:2 is not JSON"),
         ("x.jsonl", b"[" * 100_000, None, "x.jsonl:1 is not JSON"),
         ("x.jsonl", b"[]\n", None, "x.jsonl:1 is not an object"),
         ("x.jsonl", b'{"text": []}\n', None, "x.jsonl:1 has no 'source' but 'text'"),
-        ("x.jsonl", b'{"source": "A."}\n', None, "x.jsonl:1 has a 'source' that is no list"),
-        ("x.jsonl", b'{"source": [1]}\n', None, "x.jsonl:1 has a 'source' that is no list"),
-        ("x.jsonl", b'{"source": ["\\ud800"]}\n', None, "x.jsonl:1 has half a surrogate pair"),
+        ("x.jsonl", b'{"source": "A."}\n', None, "x.jsonl:1 has a 'source' that is not a list"),
+        ("x.jsonl", b'{"source": [1]}\n', None, "x.jsonl:1 has a 'source' that is not a list"),
+        ("x.jsonl", b'{"source": ["\\ud800"]}\n', None, "x.jsonl:1 has a lone surrogate"),
         ("x.sgm", b"<srcset>\n<seg>A.</seg>\n", None, "x.sgm:2 has a <seg> outside <doc>"),
         ("x.sgm", b"<doc docid='a'>\n<seg>A.</seg>\n", None, "x.sgm:2 is the last .* without </doc>"),
         ("x.sgm", b"<doc docid='a'>\n<seg>A.\n<seg>B.</seg>\n", None, "x.sgm:2 has a <seg> without </seg>"),
         ("x.sgm", b"<doc docid='a'>\n<seg>A.\n", None, "x.sgm:2 has a <seg> without </seg>"),
-        ("x", b"A sentence.\n<doc docid='1'>\nB.\n</doc>\n", "iwslt", "x:1 stands before the first <doc>"),
+        ("x", b"A sentence.\n<doc docid='1'>\nB.\n</doc>\n", "iwslt", "x:1 comes before the first <doc>"),
         (
             "x.xml",
             b"<dataset>\n<doc id='a'>\n<src><seg>A & B</seg>\n",
@@ -221,7 +221,7 @@ def test_detection(tmp_path, text, format):
             "x.xml",
             b"<dataset>\n<doc id='a'>\n</doc></dataset>",
             None,
-            "x.xml:2 opens a document without <src>",
+            "x.xml:2 starts a document without <src>",
         ),
         ("x", b"A.\n", "starts", r"x: the starts format needs .*x.doc"),
     ],
@@ -259,8 +259,8 @@ def test_bad_start_lines(tmp_path, starts, message):
             '{"id": "q", "source": ["A."], "target": []}\n',
             r"x.jsonl:1 document 1 \(id q\) has 1 source",
         ),
-        ("x.xml", WMT.replace("ref", "hyp"), "x.xml:3 opens a document without <ref>"),
-        ("x.en", "A.\n", "format blank holds one side only"),
+        ("x.xml", WMT.replace("ref", "hyp"), "x.xml:3 starts a document without <ref>"),
+        ("x.en", "A.\n", "format blank contains one side only"),
     ],
 )
 def test_a_file_that_lacks_a_side(tmp_path, name, text, message):

@@ -1,4 +1,4 @@
-"""`tram prepare`: ids that are the text again, documents held out whole, nothing done twice, nothing half-done."""
+"""`tram prepare`: ids decode to the text, whole documents are held out, nothing is done twice or left half-done."""
 
 import json
 import os
@@ -18,15 +18,15 @@ import tram.data.prepare
 from conftest import Corpus, Done, contents, made_up, refused, snapshot, write_pair
 from tram.data.arrays import PreparedData
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
-from tram.data.prepare import LONGEST, Settings, prepare
+from tram.data.prepare import MAX_CHARACTERS, PrepareSettings, prepare
 from tram.errors import InputError
 
-SMALL = Settings(merges=60, held_out=0.2)
+SMALL = PrepareSettings(merges=60, held_out=0.2)
 Command = Callable[..., Done]
 
 
 def texts(folder: Path, split: str) -> list[tuple[list[str], list[str]]]:
-    """The documents of a split, decoded."""
+    """Return the documents of a split, decoded."""
     data = PreparedData.open(folder)
     ids, text = data.split(split), data.text()
     return [
@@ -43,15 +43,15 @@ def sides(*pairs: tuple[Path, Path]) -> list[tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize("pipeline", ["moses", "raw"])
-def test_ids_are_the_text_again(corpus: Corpus, tmp_path: Path, pipeline: Any) -> None:
+def test_ids_decode_to_the_text(corpus: Corpus, tmp_path: Path, pipeline: Any) -> None:
     about = prepare(tmp_path, [corpus.train], [corpus.dev], replace(SMALL, pipeline=pipeline), workers=1)
     given_documents = sides(corpus.train)
-    train, held = texts(tmp_path, "train"), texts(tmp_path, "held")
+    train, held_out = texts(tmp_path, "train"), texts(tmp_path, "held")
     assert texts(tmp_path, "dev") == sides(corpus.dev)
-    assert held, "some documents are held out"
-    assert [document for document in given_documents if document not in held] == train, "whole, and in their order"
-    assert sorted(train + held) == sorted(given_documents), "each document on one side of the cut"
-    assert sides_of_jsonl(tmp_path / "held.jsonl") == held
+    assert held_out, "some documents are held out"
+    assert [document for document in given_documents if document not in held_out] == train, "whole, and in order"
+    assert sorted(train + held_out) == sorted(given_documents), "each document is in one of the two splits"
+    assert sides_of_jsonl(tmp_path / "held.jsonl") == held_out
     assert sides_of_jsonl(tmp_path / "dev.jsonl") == sides(corpus.dev)
     assert about["cut"] == 0
     assert not (tmp_path / ".cache").exists()
@@ -81,7 +81,7 @@ def test_a_second_call_does_nothing(corpus: Corpus, tmp_path: Path, tram: Comman
 
 
 @pytest.mark.parametrize("change", [{"merges": 50}, {"seed": 5}, {"held_out": 0.5}, {"pipeline": "raw"}])
-def test_other_settings_prepare_anew_what_a_fresh_folder_would_hold(
+def test_other_settings_prepare_the_folder_again_as_if_it_were_new(
     corpus: Corpus, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     again, fresh = tmp_path / "again", tmp_path / "fresh"
@@ -91,7 +91,7 @@ def test_other_settings_prepare_anew_what_a_fresh_folder_would_hold(
     assert contents(again) == contents(fresh)
 
 
-def test_a_changed_file_is_prepared_anew(tmp_path: Path) -> None:
+def test_a_changed_file_is_prepared_again(tmp_path: Path) -> None:
     pair = write_pair(tmp_path, "a", made_up([3, 4], seed=1))
     prepare(tmp_path / "out", [pair], [], SMALL, workers=1)
     write_pair(tmp_path, "a", made_up([5, 2, 6], seed=2))
@@ -102,15 +102,15 @@ def test_a_changed_file_is_prepared_anew(tmp_path: Path) -> None:
 
 def test_a_copy_of_the_files_is_the_same_data(corpus: Corpus, tmp_path: Path) -> None:
     prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
-    copies = tuple(Path(shutil.copyfile(path, tmp_path / path.name)) for path in corpus.train)  # a later time
+    copies = tuple(Path(shutil.copyfile(path, tmp_path / path.name)) for path in corpus.train)  # with later times
     assert "skipped" in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
     times = os.stat(copies[1])
     copies[1].write_bytes(copies[1].read_bytes().replace(b"Boot", b"Bett"))
-    os.utime(copies[1], ns=(times.st_atime_ns, times.st_mtime_ns))  # as large and as old as before
+    os.utime(copies[1], ns=(times.st_atime_ns, times.st_mtime_ns))  # the same size and time as before
     assert "skipped" not in prepare(tmp_path / "out", [copies], [], SMALL, workers=1)
 
 
-def test_a_folder_that_lost_a_file_is_prepared_anew(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_folder_with_a_missing_file_is_prepared_again(corpus: Corpus, tmp_path: Path) -> None:
     prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
     before = contents(tmp_path)
     (tmp_path / "train.target.ids.npy").unlink()
@@ -118,7 +118,7 @@ def test_a_folder_that_lost_a_file_is_prepared_anew(corpus: Corpus, tmp_path: Pa
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("step", ["_tokenise_chunk", "_learn", "_encode_chunk", "_keep_raw"])
+@pytest.mark.parametrize("step", ["_tokenise_chunk", "_learn", "_encode_chunk", "_write_raw"])
 def test_a_kill_at_any_step_costs_only_the_rest(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -135,12 +135,12 @@ def test_a_kill_at_any_step_costs_only_the_rest(
     with pytest.raises(InputError, match="no prepared data"):
         PreparedData.open(out)
     if step != "_tokenise_chunk":
-        monkeypatch.setattr(tram.data.prepare, "_tokenise_chunk", killed)  # the cache is there: not called again
+        monkeypatch.setattr(tram.data.prepare, "_tokenise_chunk", killed)  # the cache exists: not called again
     prepare(out, [corpus.train], [corpus.dev], SMALL, workers=1)
     assert contents(out) == contents(tmp_path / "whole")
 
 
-def test_a_kill_leaves_the_previous_data_whole_or_not_valid(
+def test_a_kill_leaves_the_previous_data_complete_or_invalid(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(tmp_path, [corpus.train], [corpus.dev], SMALL, workers=1)
@@ -169,24 +169,27 @@ def test_a_kill_leaves_the_previous_data_whole_or_not_valid(
     st.integers(0, 5),
     st.integers(1, 100),
 )
-def test_about_the_wanted_share_is_held_out(sizes: list[int], share: float, seed: int, most: int) -> None:
-    settings = Settings(held_out=share, seed=seed, most_held_out=most)
-    held = tram.prepare._choose_held(sizes, settings)
-    size, wanted = sum(sizes[i] for i in held), min(share * sum(sizes), most)
-    assert held <= set(range(len(sizes)))
-    assert len(held) < len(sizes), "something is left to train on"
+def test_about_the_requested_fraction_is_held_out(sizes: list[int], fraction: float, seed: int, most: int) -> None:
+    settings = PrepareSettings(held_out=fraction, seed=seed, most_held_out=most)
+    held_out = tram.data.prepare._choose_held_out(sizes, settings)
+    size, wanted = sum(sizes[i] for i in held_out), min(fraction * sum(sizes), most)
+    assert held_out <= set(range(len(sizes)))
+    assert len(held_out) < len(sizes), "a document remains for training"
     assert size <= wanted + max(sizes)
-    assert size >= wanted or len(held) == len(sizes) - 1
-    assert held == tram.prepare._choose_held(sizes, settings)
+    assert size >= wanted or len(held_out) == len(sizes) - 1
+    assert held_out == tram.data.prepare._choose_held_out(sizes, settings)
 
 
 def test_the_seed_decides_what_is_held_out() -> None:
     sizes = [5] * 100
-    chosen = [frozenset(tram.prepare._choose_held(sizes, Settings(held_out=0.1, seed=seed))) for seed in range(5)]
+    chosen = [
+        frozenset(tram.data.prepare._choose_held_out(sizes, PrepareSettings(held_out=0.1, seed=seed)))
+        for seed in range(5)
+    ]
     assert len(set(chosen)) > 1
 
 
-def test_a_sentence_that_is_none_is_cut_and_counted(tmp_path: Path, tram: Command) -> None:
+def test_an_overlong_line_is_cut_and_counted(tmp_path: Path, tram: Command) -> None:
     long = "wort " * 2000
     documents = [*made_up([3], seed=1), ParallelDocument([long.strip(), "Short."], ["Kurz.", "Kurz."])]
     pair = write_pair(tmp_path, "a", documents)
@@ -194,13 +197,13 @@ def test_a_sentence_that_is_none_is_cut_and_counted(tmp_path: Path, tram: Comman
     assert "warning: 1 sentences of a.en are longer than 5,000 characters and are cut" in done.err
     assert json.loads((tmp_path / "out" / "prepared.json").read_text())["cut"] == 1
     (source, target), *_ = reversed(texts(tmp_path / "out", "train"))
-    assert source[0] == long[:LONGEST].strip().capitalize()
+    assert source[0] == long[:MAX_CHARACTERS].strip().capitalize()
     assert (source[1], target) == ("Short.", ["Kurz.", "Kurz."])
 
 
 @pytest.mark.parametrize("pipeline", ["moses", "raw"])
 def test_a_given_text_pipeline_is_used_as_it_is(corpus: Corpus, tmp_path: Path, pipeline: Any) -> None:
-    """Its own way of tokenising counts, whatever the settings say."""
+    """Its own tokenisation is used, whatever the settings say."""
     first, second = tmp_path / "first", tmp_path / "second"
     prepare(first, [corpus.train], [corpus.dev], replace(SMALL, pipeline=pipeline), workers=1)
     prepare(second, [corpus.train], [corpus.dev], SMALL, text=first, workers=1)
@@ -226,7 +229,7 @@ def test_one_file_may_hold_both_sides(tmp_path: Path, tram: Command) -> None:
     assert texts(tmp_path / "out", "train") == [(document.source, document.target) for document in documents]
 
 
-# What is refused.
+# Bad input.
 
 
 @pytest.fixture
@@ -235,7 +238,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def prepare_refused(tram: Command, out: Path, *files: Path) -> str:
-    """The sentence; and nothing under `out` that counts as prepared or is half-written."""
+    """Return the error message, after a check that nothing in `out` counts as prepared or is half-written."""
     done = tram("prepare", out, "--train", *files, "--workers", 1)
     assert not (out / "prepared.json").exists()
     assert not [path for path in out.rglob("*") if path.is_file()]
@@ -249,7 +252,7 @@ def test_a_missing_file_is_named(tmp_path: Path, pair: tuple[Path, Path], tram: 
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_an_empty_file_is_named(tmp_path: Path, pair: tuple[Path, Path], tram: Command, content: str) -> None:
     pair[1].write_text(content)
-    assert "a.de: holds no sentence" in prepare_refused(tram, tmp_path / "out", *pair)
+    assert "a.de: contains no sentences" in prepare_refused(tram, tmp_path / "out", *pair)
 
 
 def test_sides_of_different_length_are_located(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
@@ -258,7 +261,7 @@ def test_sides_of_different_length_are_located(tmp_path: Path, pair: tuple[Path,
     sentence = prepare_refused(tram, tmp_path / "out", *pair)
     assert "document 2" in sentence
     assert "a.de:8 ends the document after 3 sentences" in sentence
-    assert "a.en:8 goes on" in sentence
+    assert "a.en:8 continues" in sentence
 
 
 def test_broken_utf8_is_located(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
@@ -276,7 +279,7 @@ def test_document_marks_on_one_side_only_are_refused(tmp_path: Path, tram: Comma
     assert "a.de like blank" in sentence
 
 
-def test_three_files_are_no_pair(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+def test_three_files_are_not_a_pair(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
     assert "--train takes a source and a target, not 3 files" in prepare_refused(tram, tmp_path / "out", *pair, pair[0])
 
 
@@ -289,7 +292,7 @@ def test_impossible_settings_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
     (tmp_path / "file").touch()
     refused(tram("prepare", tmp_path / "file" / "out", "--train", *pair), "file/out: cannot be written")
 
@@ -300,7 +303,7 @@ def test_a_text_folder_without_pipeline_is_refused(tmp_path: Path, pair: tuple[P
 
 
 @pytest.mark.parametrize("limit", [200, 1000, 3000])
-def test_a_full_disk_is_met_with_a_sentence_and_the_next_call_goes_on(
+def test_a_full_disk_is_reported_and_the_next_call_continues(
     tmp_path: Path, corpus: Corpus, tram: Command, file_limit: Callable[[int], AbstractContextManager[None]], limit: int
 ) -> None:
     command = ("prepare", tmp_path / "out", "--train", *corpus.train, "--merges", 60, "--workers", 1)

@@ -1,4 +1,4 @@
-"""Counts of a corpus agree with counting by hand, however it is laid out."""
+"""Corpus statistics agree with manual counts in every format."""
 
 import json
 import statistics
@@ -72,5 +72,5 @@ def test_the_table_shows_every_count(tmp_path):
 
 def test_an_empty_corpus_has_no_statistics(tmp_path):
     (tmp_path / "x").write_text("")
-    with pytest.raises(InputError, match="holds no sentence"):
+    with pytest.raises(InputError, match="contains no sentences"):
         corpus_stats(tmp_path / "x")
