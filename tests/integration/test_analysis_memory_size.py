@@ -132,7 +132,7 @@ def test_the_largest_gain_is_told_and_a_loss_is_not_called_a_gain() -> None:
 
     results = [result(8, 0.2, -0.3), result(16, 0.5, -0.2)]
     assert "is largest with 16 slots (+0.500 nats" in largest_gain(results, "update")
-    assert "less selective than it began at every size, least so with 16 slots" in largest_gain(results, "output")
+    assert "less selective than at the start at every size, least so with 16 slots" in largest_gain(results, "output")
 
 
 def test_a_model_without_memory_is_refused() -> None:
@@ -231,7 +231,7 @@ def test_the_command_trains_what_is_missing_and_reports(
     assert done.code == 0, done.err
     numbers = json.loads((tmp_path / "out" / "memory-size.json").read_text())
     assert [size["slots"] for size in numbers["sizes"]] == [2, 3]
-    assert set(numbers["baselines"]) == {"sentence model", "trained on without memory"}
+    assert set(numbers["baselines"]) == {"sentence model", "finetuned without memory"}
     for size in numbers["sizes"]:
         assert set(size["units"]) == {"encoder.0.self", "decoder.0.self"}
         assert abs(size["output"]["nats"]) <= math.log(size["slots"])
@@ -241,7 +241,7 @@ def test_the_command_trains_what_is_missing_and_reports(
     text = (tmp_path / "out" / "memory-size.md").read_text()
     assert "2 updates on 50% of the training documents" in text
     drawn = (tmp_path / "out" / "memory-size.svg").read_text()
-    for label in ("memory slots", "information gain (nats)", "s-BLEU", "output attention", "trained on without memory"):
+    for label in ("memory slots", "information gain (nats)", "s-BLEU", "output attention", "finetuned without memory"):
         assert label in drawn
     before = snapshot(tmp_path / "runs")
     assert tram(*command[:-1], tmp_path / "again").code == 0

@@ -42,21 +42,22 @@ HEADS_IN_A_ROW = 4
 
 DEFINITIONS: dict[Rank, str] = {
     "effect": (
-        "A path's effect is what the later word loses, in nats of log-probability, if the memory unit does not see the "
-        "earlier word in its update; everything else stays as it was, and the updates in between are done again. Its "
-        "slot is the one that gives the later word most back (`slot alone`) if it alone sees the earlier one. Ranked "
-        "so because attention weights tell where a unit looks, not whether the later word needs what is there."
+        "A path's effect is how much log-probability, in nats, the later word loses if the memory unit does not see "
+        "the earlier word in its update; everything else stays the same, and the updates in between are recomputed. "
+        "Its slot is the one that restores most of it (`slot alone`) if it alone sees the earlier word. Paths are "
+        "ranked by effect because attention weights show where a unit looks, not whether the later word needs what is "
+        "there."
     ),
     "weight": (
         "A path's weight is the update attention of the slot on the earlier word (its subwords added up) times the "
         "output attention of the later word (its subwords averaged) on the slot, heads averaged. Neighbouring "
-        "sentences only. It tells where the unit looks, not whether the later word needs what is there."
+        "sentences only. It shows where the unit looks, not whether the later word needs what is there."
     ),
     "lift": (
         "A path's lift is the update attention of the slot on the earlier word, relative to its mean over all slots, "
         "times the output attention of the later word on the slot, relative to its mean over all words of the "
         "sentence, heads averaged. Neighbouring sentences only. It favours slots that differ from the others, "
-        "however little they carry."
+        "however little information they carry."
     ),
 }
 
@@ -199,16 +200,16 @@ def _text(
     paths: Sequence[Path],
     shown: Shown,
 ) -> str:
-    """What is seen, and how it was computed."""
+    """Return the findings and the method as Markdown."""
     sign = "nats" if rank == "effect" else rank
-    lines = ["## What is seen", "", "No path was found between these sentences.", ""]
+    lines = ["## Findings", "", "No path was found between these sentences.", ""]
     if paths:
         best = paths[0]
         i, j = _sentences(readings, best)
         lines[2] = (
             f"The strongest path: {spoken(best)}, {best.value:.2f} {sign}, in document {best.document} from sentence "
-            f"{i} to sentence {j}, through `{best.unit}`. It is the largest of many, found by searching: the same "
-            "words need not go the same way elsewhere."
+            f"{i} to sentence {j}, through `{best.unit}`. It is the maximum of a search over many paths: the same "
+            "words need not take the same path elsewhere."
         )
     rows = []
     for path in paths:
@@ -217,25 +218,25 @@ def _text(
         rows.append([spoken(path), f"{path.value:.3f}", alone, str(path.document), f"{i} → {j}", f"`{path.unit}`"])
     lines.append(markdown_table(["path", sign, "slot alone", "document", "sentences", "unit"], rows))
     where = "predicted tokens" if is_target(shown.unit) else "tokens"
-    row = "" if is_target(shown.unit) else "; on the right its slot only: any source token may have read it"
+    row = "" if is_target(shown.unit) else "; on the right only its slot, because any source token may have read it"
     searched = (
-        f"Searched: into the {SEARCHED} sentences of each document that the memory helps most (against a "
-        f"document that begins there), from up to {reach} sentences before. "
+        f"The search covers paths into the {SEARCHED} sentences of each document that the memory helps most (compared "
+        f"with a document that begins there), from up to {reach} sentences before. "
         if rank == "effect"
         else ""
     )
     these = ", ".join(map(str, readings))
     numbers = readings[shown.document].document.numbers
     method = (
-        f"Model `{name}`, {'document' if len(readings) == 1 else 'documents'} {these} with the right translation as "
+        f"Model `{name}`, {'document' if len(readings) == 1 else 'documents'} {these} with the reference as "
         f"target history; memory units searched: {', '.join(f'`{unit}`' for unit in units)}. {DEFINITIONS[rank]} "
-        f"{searched}Specials and punctuation are left out; one entry for each pair of words. Documents, sentences and "
-        "slots are counted from 1.\n\n"
+        f"{searched}Special tokens and punctuation are left out; each pair of words has one entry. Documents, "
+        "sentences and slots are counted from 1.\n\n"
         f"The picture: document {shown.document}, `{shown.unit}`; left, how each slot's update attends to the tokens "
         f"of sentence {numbers[shown.i]}; right, how the {where} of sentence {numbers[shown.j]} attend to the slots; "
-        f"above the mean over heads, below each head. The frames mark the strongest path{row}."
+        f"top: mean over heads; bottom: each head. The frames mark the strongest path{row}."
     )
-    return "\n".join([*lines, "", "## How it was computed", "", method])
+    return "\n".join([*lines, "", "## Method", "", method])
 
 
 def _sentences(readings: Mapping[int, Reading], path: Path) -> tuple[int, int]:

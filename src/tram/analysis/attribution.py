@@ -12,7 +12,7 @@ with j − i in that range: each token type of a side once, at its first occurre
 so that 0.01 says: a token that far back moves the loss a hundredth as much as a token of the sentence itself.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,7 +32,6 @@ from tram.evaluation.significance import Resampling, Values, interval
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.text.special_ids import EOS
 from tram.translation.translator import Translator
 
 if TYPE_CHECKING:
@@ -151,10 +150,10 @@ def token_gradients(
     Backward passes also walk over the sentences behind j, with zeros; leaving those out would save less than half.
     """
     with full_depth(model), embedded_leaves(model) as leaves, flushed(), torch.enable_grad():
-        decoded = model.decode(document.decoder_input, model.encode(document.source))
-        counts = decoded.layout.counts.tolist()
-        labels = document.labels.flatten().index_select(0, decoded.layout.rows).split(counts)
-        for j, (states, gold) in enumerate(zip(decoded.states.split(counts), labels, strict=True)):
+        done = model.forced_decode(document.source, document.decoder_input)
+        counts = done.layout.counts.tolist()
+        labels = done.layout.pack(document.labels).split(counts)
+        for j, (states, gold) in enumerate(zip(done.states.split(counts), labels, strict=True)):
             if sentences is not None and j not in sentences:
                 continue
             loss = F.cross_entropy(model.logits(states), gold, reduction="sum")
@@ -204,7 +203,7 @@ def flushed() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Sums:
+class GradientSums:
     """Σ_j of G(j, range) and of G(j, {0}), (sides, ranges) each, and how many j there are in each range."""
 
     far: Values
@@ -212,9 +211,9 @@ class Sums:
     sentences: npt.NDArray[np.int64]
 
 
-def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequence[Range]) -> Sums:
+def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequence[Range]) -> GradientSums:
     """Go through all sentences of a document."""
-    sides = [Tokens.of(document.source), Tokens.of(document.decoder_input)]
+    sides = [Tokens.of(document.source, document.special), Tokens.of(document.decoder_input, document.special)]
     far, own = np.zeros((len(SIDES), len(ranges))), np.zeros((len(SIDES), len(ranges)))
     count = np.zeros(len(ranges), dtype=np.int64)
     for gradients in token_gradients(model, document):
@@ -226,7 +225,7 @@ def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequenc
                 far[:, k] += mean_norms(sides, norms, j, wanted)
                 own[:, k] += here
                 count[k] += 1
-    return Sums(far, own, count)
+    return GradientSums(far, own, count)
 
 
 @dataclass(frozen=True)
@@ -235,16 +234,17 @@ class Tokens:
 
     ids: npt.NDArray[np.int64]
     sentences: npt.NDArray[np.int64]
+    special: tuple[int, ...]  # ids that stand for no text
 
     @classmethod
-    def of(cls, ids: Tensor) -> "Tokens":
-        """Of ids (1, sentences, tokens)."""
+    def of(cls, ids: Tensor, special: Iterable[int]) -> "Tokens":
+        """Return the tokens of ids (1, sentences, tokens)."""
         _, sentences, _ = (places := ids.nonzero(as_tuple=True))
-        return cls(ids[places].cpu().numpy(), sentences.cpu().numpy())
+        return cls(ids[places].cpu().numpy(), sentences.cpu().numpy(), tuple(special))
 
     def chosen(self, j: int, wanted: Range) -> npt.NDArray[np.int64]:
         """Places of the tokens that count: each type at its first occurrence in the range, no bos and no eos."""
-        places = np.flatnonzero(wanted.holds(j - self.sentences) & (self.ids > EOS))
+        places = np.flatnonzero(wanted.holds(j - self.sentences) & ~np.isin(self.ids, self.special))
         return places[np.unique(self.ids[places], return_index=True)[1]]
 
 
@@ -254,7 +254,7 @@ def mean_norms(sides: list[Tokens], norms: list[Values], j: int, wanted: Range) 
     return [float(np.mean(part)) if len(part) else 0.0 for part in (np.concatenate([source, target]), source, target)]
 
 
-def scores(documents: Sequence[Sums], ranges: Sequence[Range]) -> list[Score]:
+def scores(documents: Sequence[GradientSums], ranges: Sequence[Range]) -> list[Score]:
     """Score(range) for all documents together, with intervals from a bootstrap over documents."""
     far, own = np.stack([each.far for each in documents]), np.stack([each.own for each in documents])
     sentences = np.sum([each.sentences for each in documents], axis=0)
@@ -274,18 +274,20 @@ def scores(documents: Sequence[Sums], ranges: Sequence[Range]) -> list[Score]:
 
 
 def _text(found: Sequence[ModelScores], documents: int, sentences: int) -> str:
-    """What is seen, and how it was computed."""
-    lines = ["## What is seen", ""]
+    """Return the findings and the method as Markdown."""
+    lines = ["## Findings", ""]
     for each in found:
         near, above = each.scores[0], [s.distance for s in each.scores if s.score >= NOTABLE]
         reach = (
-            f"the last range with a score of {NOTABLE} or more is {above[-1]}" if above else f"none reaches {NOTABLE}"
+            f"the last range with a score of {NOTABLE} or more is {above[-1]}"
+            if above
+            else f"no range has a score of {NOTABLE} or more"
         )
         lines.append(
-            f"- `{each.model}`: at distance {near.distance} a token has {near.score:.2g} {_bounds(near)} of the "
-            f"gradient of a token of the sentence itself; {reach}."
+            f"- `{each.model}`: the gradient of a token at distance {near.distance} is {near.score:.2g} "
+            f"{_bounds(near)} times that of a token of the sentence itself; {reach}."
         )
-    lines += ["- A gradient above zero says that the way back is open, not that the model gains by it.", ""]
+    lines += ["- A non-zero gradient shows that information can flow, not that the model benefits from it.", ""]
     lines += ["| model | distance | score | 95% interval | source only | target only | sentences |",
               "|---|---|---|---|---|---|---|"]  # fmt: skip
     lines += [
@@ -294,19 +296,19 @@ def _text(found: Sequence[ModelScores], documents: int, sentences: int) -> str:
         for each in found
         for s in each.scores
     ]
-    return "\n".join([*lines, "", "## How it was computed", "", _method(documents, sentences)])
+    return "\n".join([*lines, "", "## Method", "", _method(documents, sentences)])
 
 
 def _method(documents: int, sentences: int) -> str:
     return (
         f"{documents} documents, {sentences} sentences, the reference as target history. For the loss of every "
-        "sentence *j*, the gradient with respect to every embedded token of the document, source and target, through "
-        "all updates of the memory, whatever depth the model was trained with. G(*j*, range) is the mean norm over the "
-        "tokens of the sentences that far before *j*; each token type of a side counts once, where it occurs first in "
-        "the range; bos and eos do not count. The score is the sum of G(*j*, range) over all *j*, divided by that of "
-        "G(*j*, 0), the same mean over the tokens of sentence *j* itself, so that models can be compared. (The paper "
-        "adds the gradients up and does not normalise them.) Intervals: bootstrap over the documents, "
-        f"{DRAWS} draws, seed {SEED}; none where only one document reaches."
+        "sentence *j*, we take the gradient with respect to every embedded token of the document, source and target, "
+        "through all updates of the memory, whatever depth the model was trained with. G(*j*, range) is the mean norm "
+        "over the tokens of the sentences in that range before *j*; each token type of a side counts once, at its "
+        "first occurrence in the range; bos and eos do not count. The score is the sum of G(*j*, range) over all *j*, "
+        "divided by that of G(*j*, 0), the same mean over the tokens of sentence *j* itself, so that models can be "
+        "compared. (The paper sums the gradients and does not normalise them.) Intervals: bootstrap over documents, "
+        f"{DRAWS} draws, seed {SEED}; none where only one document has sentences in the range."
     )
 
 

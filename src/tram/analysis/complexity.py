@@ -21,14 +21,14 @@ from torch import nn
 
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
-from tram.bench.memory import peak_megabytes
 from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
+from tram.measuring import peak_megabytes
 from tram.model.folder import find_model, read_model_file
 from tram.model.packing import Layout
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.text.special_ids import BOS, EOS
+from tram.text.special_ids import SpecialIds
 from tram.translation.search import search
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ Kind = Literal["sentence", "memory", "document"]
 KINDS: tuple[Kind, ...] = ("sentence", "memory", "document")
 CHUNK = 100  # tokens of a sentence, as in the paper
 TOKENS = (100, 200, 500, 1000, 2000, 5000, 10_000)
+SPECIAL = SpecialIds()
+FIRST_WORD = 3  # ids below are special
 ENOUGH = 30.0  # seconds; a point that has taken longer is not repeated again
 TITLE = "Cost of decoding"
 
@@ -141,28 +143,29 @@ def random_model(shape: Shape, kind: Kind, tokens: int) -> Transformer:
     changes = {"max_positions": positions, "max_length": positions, "memory": memory}
     model = Transformer(ModelConfig(**shape.config.model_dump() | changes), shape.vocabulary).eval()
     bias = torch.zeros(shape.vocabulary)
-    bias[EOS] = -1e9  # finite: at the limit of the length it is the only choice
+    bias[SPECIAL.end] = -1e9  # finite: at the limit of the length it is the only choice
     model.bias = nn.Parameter(bias)
     return model
 
 
 def random_source(vocabulary: int, tokens: int, chunk: int) -> list[list[int]]:
     """Ids in chunks."""
-    ids = torch.randint(EOS + 1, vocabulary, (tokens,))
+    ids = torch.randint(FIRST_WORD, vocabulary, (tokens,))
     return [part.tolist() for part in ids.split(chunk)]
 
 
 @torch.inference_mode()
 def decode(model: Transformer, source: list[list[int]]) -> int:
     """Decode greedily chunk by chunk, each as long as its source (eos counted); gives the number of tokens."""
-    carried = model.complete(None, 1)
+    state = model.initial_state(1)
     decoded = 0
     for ids in source:
-        encoded = model.encode(torch.tensor(ids)[None, None], carried)
-        best = search(model, encoded, [len(ids)], beam=1, carried=carried)[0][0]
-        carried = carried | encoded.carried
-        if best.kept:
-            carried = model.advance(best.kept, Layout(torch.tensor([BOS, *best.ids])[None, None]), carried)
+        encoded = model.encode(torch.tensor(ids)[None, None], state)
+        best = search(model, encoded, [len(ids)], SPECIAL, beam=1, state=state)[0][0]
+        state |= encoded.state
+        if best.update_inputs:
+            layout = Layout(torch.tensor(SPECIAL.decoder_input(best.ids))[None, None])
+            state = model.advance(best.update_inputs, layout, state)
         decoded += len(best.ids) + 1
     return decoded
 
@@ -179,7 +182,7 @@ def make_report(shape: Shape, points: list[Point], longest: int | None = None) -
 
 
 def describe(shape: Shape, points: list[Point], longest: int | None) -> str:
-    """What is seen, a table, and how it was measured."""
+    """Return the findings, a table and the method as Markdown."""
     lines = [growth([point for point in points if point.model == kind]) for kind in KINDS]
     if longest is not None:
         lines.append(f"The document model was not measured beyond {longest:,} tokens.")
@@ -190,21 +193,21 @@ def describe(shape: Shape, points: list[Point], longest: int | None) -> str:
         rows.append([f"{n:,}", *("–" if p is None else f"{p.seconds:.2f}" for p in own),
                      *("–" if p is None else f"{p.own_mb:.0f}" for p in own),
                      *("–" if p is None else f"{p.peak_mb:.0f}" for p in own)])  # fmt: skip
-    header = ["tokens", *(f"{kind}, {unit}" for unit in ("s", "MB", "MB with python") for kind in KINDS)]
+    header = ["tokens", *(f"{kind}, {unit}" for unit in ("s", "MB", "MB with Python") for kind in KINDS)]
     memory = shape.config.memory
     repeats = max(len(point.repeats) for point in points)
     slots = "" if memory is None else f", a memory of {memory.slots} slots ({memory.side})"
     return "\n\n".join([
         " ".join(line for line in lines if line),
         markdown_table(header, rows),
-        f"How: models with the sizes of {shape.name} (vocabulary {shape.vocabulary:,}{slots}) and random weights "
-        "decode random tokens greedily, one thread, float32, exactly as many tokens as the source has. The sentence "
-        f"and the memory model go chunk by chunk, {CHUNK} tokens each; the document model gets all tokens as one "
-        f"sequence and has a position table that long. Seconds are processor time after a warm-up of one chunk, "
-        f"the median of at most {repeats} repeats (none begins once {ENOUGH:g} s have passed). Every point has a "
-        "process of its own. MB is the most memory it held less what it held after importing torch "
-        f"({statistics.median(p.import_mb for p in points):.0f} MB), so the weights count; the last columns are the "
-        "peak as it is. Attention is torch's fused kernel, which does not hold a whole attention map at once.",
+        f"Method: models with the sizes of {shape.name} (vocabulary {shape.vocabulary:,}{slots}) and random weights "
+        "decode random tokens greedily, on one thread, in float32, exactly as many tokens as the source has. The "
+        f"sentence and the memory model work in chunks of {CHUNK} tokens; the document model gets all tokens as one "
+        f"sequence and has a position table of that length. Seconds are processor time after a warm-up of one chunk, "
+        f"the median of at most {repeats} repeats (no repeat starts after {ENOUGH:g} s). Every point runs in its own "
+        "process. MB is the process's peak memory minus its memory after importing torch "
+        f"({statistics.median(p.import_mb for p in points):.0f} MB), so it includes the weights; the last columns are "
+        "the unreduced peak. Attention uses torch's fused kernel, which never holds a whole attention map.",
     ])  # fmt: skip
 
 

@@ -132,7 +132,7 @@ def memory_size(
     sizes = sorted(set(sizes))
     variants = [Variant(recipe.memory(slots=size)) for size in sizes]
     control, *models = train_all(recipe, [CONTROL, *variants])
-    names = ["sentence model", "trained on without memory", *(f"{size} slots" for size in sizes)]
+    names = ["sentence model", "finetuned without memory", *(f"{size} slots" for size in sizes)]
     systems = list(zip(names, [recipe.start_folder, control, *models], strict=True))
     scored = translate_and_score(systems, documents, beam, against=1, kept=recipe.translations)
     results = []
@@ -178,8 +178,7 @@ def describe(
     lines = [
         largest_gain(results, "update"),
         largest_gain(results, "output"),
-        f"s-BLEU is highest with {best.slots} slots: "
-        f"{difference_sentence(best.scores, 's-BLEU', 'the sentence model trained on for as many updates')}.",
+        f"s-BLEU is highest with {best.slots} slots: {difference_sentence(best.scores, 's-BLEU', 'the control')}.",
     ]
     rows = [[each.name, *["–"] * 4, score_text(score_named(each, "s-BLEU"))] for each in baselines]
     for result in results:
@@ -190,13 +189,13 @@ def describe(
     return "\n\n".join([
         " ".join(lines),
         markdown_table(header, rows),
-        "How: information gain is the entropy of a query's attention in the memory as training begins minus that in "
-        "the trained one, on the same documents with their right translations: the mean over the queries and heads of "
-        "a sentence, then over sentences, then over the memory units. Not normalised in nats; `of ln n` divides a "
-        "sentence's gain by the logarithm of its number of keys (tokens for the update, slots for the output "
-        f"attention). {recipe_sentence(recipe)} `Trained on without memory` had the same updates. s-BLEU (beam {beam}) "
-        f"is on {documents} documents, with the 95% interval of a bootstrap over documents; the figure has the paired "
-        f"differences to that model, with theirs. Signature: {best.bleu.signature}.",
+        "Method: information gain is the entropy of a query's attention in the freshly initialised memory minus that "
+        "in the trained one, on the same documents with their reference translations: the mean over the queries and "
+        "heads of a sentence, then over sentences, then over the memory units. The gain in nats is not normalised; `of "
+        "ln n` divides a sentence's gain by the logarithm of its number of keys (tokens for the update, slots for the "
+        f"output attention). {recipe_sentence(recipe)} `Finetuned without memory`, the control, had the same updates. "
+        f"s-BLEU (beam {beam}) is on {documents} documents, with the 95% interval of a bootstrap over documents; the "
+        f"figure shows the paired differences to the control, with their intervals. Signature: {best.bleu.signature}.",
     ])  # fmt: skip
 
 
@@ -206,7 +205,7 @@ def largest_gain(results: list[SizeResult], attention: Literal["update", "output
     slots = max(gains, key=lambda size: gains[size].nats)
     told = f"{slots} slots ({gains[slots].nats:+.3f} nats, {gains[slots].share:+.1%} of ln n)"
     if gains[slots].nats < 0:
-        return f"The {attention} attention is less selective than it began at every size, least so with {told}."
+        return f"The {attention} attention is less selective than at the start at every size, least so with {told}."
     return f"The gain of the {attention} attention is largest with {told}."
 
 

@@ -100,7 +100,7 @@ def train_placements(recipe: Recipe) -> list[Entry]:
     rows = places(recipe.start_model)
     variants = [Variant(recipe.memory(side=place.side, layers=place.layers)) for place in rows]
     control, *models = train_all(recipe, [CONTROL, *variants])
-    baselines = [listed("sentence model", recipe.start_folder), listed("trained on without memory", control)]
+    baselines = [listed("sentence model", recipe.start_folder), listed("finetuned without memory", control)]
     names = [f"{SIDES[place.side]}, {place.name}" for place in rows]
     return [*baselines, *(listed(name, model) for name, model in zip(names, models, strict=True))]
 
@@ -167,15 +167,15 @@ def describe(
     if recipe is not None:
         smaller = min(recipe.start_model.encoder_layers, recipe.start_model.decoder_layers)
         if recipe.start_model.encoder_layers != recipe.start_model.decoder_layers or smaller < 6:
-            lines.append("The layers of each row are the paper's as far as this model has them; the table names them.")
+            lines.append("The layers of each row are the paper's as far as this model has them; the table lists them.")
     return "\n\n".join([
         " ".join(lines),
         markdown_table(header, rows),
-        "How: layers count from 0; E and D in the figure are those of encoder and decoder. s-BLEU and d-BLEU (each "
-        f"document one segment) on {documents} documents, beam {beam}, with 95% intervals of a bootstrap over "
-        "documents, and in the figure with those of the differences. Differences are against "
-        f"`{entries[against].name}`, paired on the same draws; p-values are for one comparison each, not corrected for "
-        "their number. "
+        "Method: layers count from 0; E and D in the figure are those of encoder and decoder. s-BLEU and d-BLEU (each "
+        f"document one segment) are on {documents} documents, beam {beam}, with 95% intervals of a bootstrap over "
+        "documents; the figure shows the intervals of the differences. Differences are against "
+        f"`{entries[against].name}`, paired on the same draws; p-values are not corrected for the number of "
+        "comparisons. "
         + ("" if recipe is None else f"{recipe_sentence(recipe)} ")
         + f"Signatures: {'; '.join(score_named(results[0], name).signature for name in MEASURES)}.",
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which earlier sentence a decision rests on: by its gradient, and by taking it away, where the answer is known.
+"""Which earlier sentence a decision depends on: by its gradient, and by leaving it out, where the answer is known.
 
     report = planted("memory", translator, read_suite("suite.jsonl"))
     report.write(Path("analysis"))             # planted.json, .svg, .png and .md
@@ -7,10 +7,10 @@ In every item of a contrastive suite the sentence that decides stands a known nu
 about. It decides the log-odds L = log p(right) − log p(wrong), and so two things are told of the sentence k back:
 
     gradient   the mean of |∂L / ∂x| over its embedded tokens x, each type of a side once, as a share of the sum over k
-    worth      L minus L without that sentence, in nats
+    effect     L minus L without that sentence, in nats
 
-L and not the loss, which is flat once a model is sure. What is worth most should be where it was planted; a gradient
-need not be: a memory that holds on to something firmly hardly moves with what it once came from.
+L and not the loss, which is flat once a model is sure. The effect should be largest where the sentence was planted; the
+gradient need not be: a memory that stores something robustly barely changes with the input it came from.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ from tram.translation.translator import Translator
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLE = "Gradient and worth of the sentence that decides"
+TITLE = "Gradient and effect of the deciding sentence"
 BEYOND = 3  # sentences before the one that decides: what is planted should be found among others
 DRAWS, SEED = 1000, 12345
 
@@ -52,12 +52,12 @@ class Mean:
 
 @dataclass(frozen=True)
 class Profile:
-    """Gradient and worth of the sentences 1, 2, … back, for items whose deciding sentence stands `distance` back."""
+    """Gradient and effect of the sentences 1, 2, … back, for items whose deciding sentence stands `distance` back."""
 
     distance: int
     items: int
     gradient: list[Mean]
-    worth: list[Mean]
+    effect: list[Mean]
 
 
 def planted(name: str, translator: Translator, items: Sequence[Item], *, most: int = 60, longest: int = 20) -> Report:
@@ -72,8 +72,8 @@ def planted(name: str, translator: Translator, items: Sequence[Item], *, most: i
             for item in chosen:
                 gradients.append(gradient_shares(translator, item, distance + BEYOND))
                 progress.advance(1, f"distance {distance}")
-            worths = sentence_worths(translator, chosen, distance + BEYOND)
-            profiles.append(Profile(distance, len(chosen), means(np.stack(gradients)), means(worths)))
+            effects = sentence_effects(translator, chosen, distance + BEYOND)
+            profiles.append(Profile(distance, len(chosen), means(np.stack(gradients)), means(effects)))
     numbers = {"model": name, "profiles": [asdict(each) for each in profiles]}
     return Report("planted", TITLE, numbers, _text(name, profiles), lambda: _draw(profiles))
 
@@ -103,7 +103,7 @@ def gradient_shares(translator: Translator, item: Item, farthest: int) -> Values
         for answer in (item.reference, item.contrastive[0])
     )
     norms = log_odds_gradients(translator.model, right, wrong)
-    sides = [Tokens.of(right.source), Tokens.of(right.decoder_input)]
+    sides = [Tokens.of(right.source, right.special), Tokens.of(right.decoder_input, right.special)]
     found = [mean_norms(sides, norms, len(right) - 1, Range(k, k))[0] for k in range(1, farthest + 1)]
     return np.array(found) / sum(found)
 
@@ -121,7 +121,7 @@ def log_odds_gradients(model: Transformer, right: EncodedDocument, wrong: Encode
     ]
 
 
-def sentence_worths(translator: Translator, items: Sequence[Item], farthest: int) -> Values:
+def sentence_effects(translator: Translator, items: Sequence[Item], farthest: int) -> Values:
     """What the log-odds of each item lose without the sentence 1 to `farthest` back: (items, farthest)."""
     asked = [variant for item in items for variant in (item, *(without(item, k) for k in range(1, farthest + 1)))]
     odds = [result.reference - result.variants[0] for result in score_suite(translator, asked)]
@@ -159,30 +159,31 @@ def _text(name: str, profiles: Sequence[Profile]) -> str:
     """What is seen, and how it was computed."""
     rows = []
     for each in profiles:
-        share, worth = each.gradient[each.distance - 1], each.worth[each.distance - 1]
-        others = max(mean.mean for k, mean in enumerate(each.worth, start=1) if k != each.distance)
+        share, effect = each.gradient[each.distance - 1], each.effect[each.distance - 1]
+        others = max(mean.mean for k, mean in enumerate(each.effect, start=1) if k != each.distance)
         rows.append([
             str(each.distance), str(each.items), str(peak(each.gradient)), f"{share.mean:.1%}",
-            f"{neighbours(each):.1%}", str(peak(each.worth)),
-            f"{worth.mean:.2f} ({worth.low:.2f} to {worth.high:.2f})", f"{others:.2f}",
+            f"{neighbours(each):.1%}", str(peak(each.effect)),
+            f"{effect.mean:.2f} ({effect.low:.2f} to {effect.high:.2f})", f"{others:.2f}",
         ])  # fmt: skip
     header = ["planted", "items", "largest gradient", "gradient where planted", "of its neighbours",
-              "worth most", "worth where planted, nats", "worth of the best other"]  # fmt: skip
+              "largest effect", "effect where planted, nats", "next largest effect"]  # fmt: skip
     count = len(profiles)
-    by_worth, by_gradient = (
-        sum(peak(getattr(each, measure)) == each.distance for each in profiles) for measure in ("worth", "gradient")
+    by_effect, by_gradient = (
+        sum(peak(getattr(each, measure)) == each.distance for each in profiles) for measure in ("effect", "gradient")
     )
     above = sum(each.gradient[each.distance - 1].mean > neighbours(each) for each in profiles)
     return "\n\n".join([
-        f"For {by_worth} of {count} planted distances the sentence that decides is worth most to the decision. For "
-        f"{above} its gradient is larger than that of its neighbours, for {by_gradient} the largest of all.",
+        f"For {by_effect} of {count} planted distances the deciding sentence has the largest effect on the decision. "
+        f"For {above} its gradient is larger than that of its neighbours, for {by_gradient} it is the largest of all.",
         markdown_table(header, rows),
-        f"How: model `{name}`. L = log p(right) − log p(wrong) of the sentence asked about. Gradient: the mean norm "
-        "of ∂L with respect to the embedded tokens of a sentence, source and target, each type of a side once, through "
-        f"all updates of the memory, as a share of the sum over all sentences up to {BEYOND} beyond the planted one. "
-        "Worth: L minus L without that sentence. Means over items, right translations as target history; intervals are "
-        f"95%, from a bootstrap over items ({DRAWS} draws). A memory that holds on to something firmly hardly moves "
-        "with what it once came from, so that a small gradient does not say that a sentence is forgotten.",
+        f"Method: model `{name}`. L = log p(reference) − log p(wrong translation) of the dependent sentence. Gradient: "
+        "the mean norm of ∂L with respect to the embedded tokens of a sentence, source and target, each type of a side "
+        "once, through all updates of the memory, as a share of the sum over all sentences up to "
+        f"{BEYOND} beyond the planted one. Effect: L minus L without that sentence. Means over items, with reference "
+        f"translations as target history; intervals are 95%, from a bootstrap over items ({DRAWS} draws). A memory "
+        "that stores something robustly barely changes with the input it came from, so a small gradient does not mean "
+        "that a sentence is forgotten.",
     ])  # fmt: skip
 
 
@@ -191,9 +192,9 @@ def _draw(profiles: Sequence[Profile]) -> "Figure":
     for number, each in enumerate(profiles):
         look = {"color": COLOURS[number % len(COLOURS)], "label": str(each.distance)}
         _line(left, [100 * np.array([m.mean, m.low, m.high]) for m in each.gradient], each.distance, look)
-        _line(right, [np.array([m.mean, m.low, m.high]) for m in each.worth], each.distance, look)
+        _line(right, [np.array([m.mean, m.low, m.high]) for m in each.effect], each.distance, look)
     left.set(ylabel="share of the gradient [%]", ylim=(0, None))
-    right.set(ylabel="worth of the sentence [nats]")
+    right.set(ylabel="effect of the sentence [nats]")
     for axes in (left, right):
         axes.set_xscale("log")
         ticks = [each.distance for each in profiles]

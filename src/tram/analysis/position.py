@@ -181,28 +181,28 @@ def _interval(values: Values) -> tuple[float, float]:
 
 
 def _text(found: Breakdown, names: tuple[str, str]) -> str:
-    """What is seen, and how it was computed."""
+    """Return the findings and the method as Markdown."""
     above = [each.label for each in found.bins if each.low > 0]
     below = [each.label for each in found.bins if each.high < 0]
-    seen = [f"- {_listed(above)}: {names[0]} scores higher, the interval leaves zero out."] if above else []
-    seen += [f"- {_listed(below)}: {names[0]} scores lower, the interval leaves zero out."] if below else []
+    seen = [f"- {_listed(above)}: {names[0]} scores higher; the interval excludes zero."] if above else []
+    seen += [f"- {_listed(below)}: {names[0]} scores lower; the interval excludes zero."] if below else []
     unclear = len(found.bins) - len(above) - len(below)
-    seen += [f"- In {unclear} of {len(found.bins)} bins the interval holds zero."] if unclear else []
+    seen += [f"- In {unclear} of {len(found.bins)} bins the interval includes zero."] if unclear else []
     trend = found.trend
     verdict = "grows" if trend.low > 0 else "shrinks" if trend.high < 0 else "neither clearly grows nor clearly shrinks"
     seen.append(
-        f"- The difference {verdict} with the index: after sentence {found.bins[1].first - 1} it is {trend.value:+.2f} "
-        f"BLEU [{trend.low:+.2f}, {trend.high:+.2f}] against before."
+        f"- The difference {verdict} with the index: after sentence {found.bins[1].first - 1} it changes by "
+        f"{trend.value:+.2f} BLEU [{trend.low:+.2f}, {trend.high:+.2f}]."
     )
     rows = [
         f"| {each.label} | {each.documents} | {each.sentences} | {each.system:.2f} | {each.baseline:.2f} "
         f"| {each.difference:+.2f} | [{each.low:+.2f}, {each.high:+.2f}] |"
         for each in found.bins
     ]
-    few = " Fewer than 30 documents make the intervals too narrow." if found.resampling.documents < NOTE else ""
+    few = " With fewer than 30 documents the intervals are too narrow." if found.resampling.documents < NOTE else ""
     return "\n".join(
         [
-            "## What is seen",
+            "## Findings",
             "",
             *seen,
             "",
@@ -210,14 +210,14 @@ def _text(found: Breakdown, names: tuple[str, str]) -> str:
             "|---|---|---|---|---|---|---|",
             *rows,
             "",
-            "## How it was computed",
+            "## Method",
             "",
             f"System: `{names[0]}`; baseline: `{names[1]}`; {found.resampling.documents} documents. s-BLEU of a bin is "
             "corpus BLEU of all sentences whose index in their document falls into it. (The paper averages the scores "
-            "of single sentences at each index, then over ten indices; such scores depend on their smoothing.) The "
-            f"last bin is open; bins that fewer than {MINIMUM} documents reach have joined it. Intervals: paired "
+            "of single sentences at each index, then over ten indices; such scores depend on the smoothing.) The last "
+            f"bin is open-ended; bins that fewer than {MINIMUM} documents reach are merged into it. Intervals: paired "
             f"bootstrap over documents, {found.resampling.samples} draws, seed {found.resampling.seed}, the same draws "
-            f"for both systems and all bins; each bin has its own 95%, not all of them together.{few}",
+            f"for both systems and all bins; each interval covers its own bin at 95%, not all bins jointly.{few}",
             "",
             f"Signature: `{found.signature}`",
         ]

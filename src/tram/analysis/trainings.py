@@ -344,5 +344,5 @@ def recipe_sentence(recipe: Recipe) -> str:
         f"Each model is {start}, finetuned for {recipe.updates:,} updates on "
         f"{recipe.share:.0%} of the training documents of `{recipe.data}` ({settings.optimizer}, lr {settings.lr:g}, "
         f"new parameters {settings.lr_new:g}, {settings.documents} document{'s' * (settings.documents != 1)} at a "
-        f"time, seed {recipe.seed}), one run each; the best of its looks at the held-out documents is taken."
+        f"time, seed {recipe.seed}), one run each; the checkpoint that is best on the held-out documents is used."
     )

@@ -39,7 +39,7 @@ class Curve:
     folder: Path
     updates: Values
     tokens: Values
-    loss: Values  # nats a target token, without label smoothing
+    loss: Values  # nats per target token, without label smoothing
 
     @property
     def tokens_per_update(self) -> float:
@@ -175,7 +175,7 @@ def describe(curves: list[Curve], steady: list[Steadiness], smooth: int) -> str:
     """What is seen, a table, and how it was computed."""
     common = min(curve.tokens[-1] for curve in curves)
     reached = [loss_within(curve, common) for curve in curves]
-    header = ["window", "updates", "target tokens an update", "loss, last half", "spread, last half",
+    header = ["window", "updates", "target tokens per update", "loss, last half", "spread, last half",
               "spread × √tokens", f"loss within {common:,.0f} tokens"]  # fmt: skip
     rows = [
         [curve.name, f"{curve.updates[-1]:,.0f}", f"{curve.tokens_per_update:,.0f}", f"{each.loss:.3f}",
@@ -186,8 +186,8 @@ def describe(curves: list[Curve], steady: list[Steadiness], smooth: int) -> str:
     if len(curves) > 1:
         lines = [
             f"Window with the lowest loss in the last half of the updates: {_least(curves, [s.loss for s in steady])}.",
-            f"With the smallest spread: {_least(curves, [s.spread for s in steady])}; once the number of tokens is "
-            f"allowed for: {_least(curves, [s.spread_per_token for s in steady], 2)}.",
+            f"With the smallest spread: {_least(curves, [s.spread for s in steady])}; corrected for the number of "
+            f"tokens: {_least(curves, [s.spread_per_token for s in steady], 2)}.",
             f"Within the same number of target tokens ({common:,.0f}, what every run has seen) the lowest loss is that "
             f"of {_least(curves, reached)}.",
         ]
@@ -196,11 +196,12 @@ def describe(curves: list[Curve], steady: list[Steadiness], smooth: int) -> str:
     return "\n\n".join([
         " ".join(lines),
         markdown_table(header, rows),
-        "How: training loss in nats a target token, without label smoothing, as logged in `finetune/metrics.jsonl`. "
-        f"The lines are running means of {smooth} logged losses, the bands one standard deviation around them. Spread "
-        "is the root mean square distance of a loss from the running mean in the last half of the updates. An update "
-        "that sees more tokens has a steadier loss whatever it learns: were that all, spread × √tokens would be the "
-        "same everywhere. Loss within some tokens is the mean over the second half of the first so many. One run each.",
+        "Method: training loss in nats per target token, without label smoothing, as logged in "
+        f"`finetune/metrics.jsonl`. The lines are running means of {smooth} logged losses, the bands one standard "
+        "deviation around them. Spread is the root mean square distance of a loss from the running mean in the last "
+        "half of the updates. The loss of an update over more tokens varies less whatever the model learns: if that "
+        "were the only reason, spread × √tokens would be the same everywhere. The loss within N tokens is the mean "
+        "over the second half of the first N tokens. One run each.",
     ]).strip()  # fmt: skip
 
 
@@ -219,7 +220,7 @@ def draw(curves: list[Curve], smooth: int) -> "Figure":
         for axes, x in ((left, curve.updates), (right, curve.tokens / 1000)):
             axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
             axes.plot(x, mean, color=colour, label=curve.name)
-    left.set(xlabel="updates", ylabel="training loss (nats a token)")
+    left.set(xlabel="updates", ylabel="training loss (nats per token)")
     right.set(xlabel="target tokens seen (thousands)", xscale="log")
     figure.legend(
         handles=left.get_legend_handles_labels()[0],

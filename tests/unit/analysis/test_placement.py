@@ -147,12 +147,12 @@ def test_the_command_trains_every_placement_once_and_lists_models(
     numbers = json.loads((tmp_path / "out" / "placement.json").read_text())
     assert [(row["name"], row["encoder_layers"], row["decoder_layers"]) for row in numbers["rows"]] == [
         ("sentence model", [], []),
-        ("trained on without memory", [], []),
+        ("finetuned without memory", [], []),
         ("source + target, last", [0], [0]),
         ("source only, last", [0], []),
         ("target only, last", [], [0]),
     ]
-    assert numbers["baseline"] == "trained on without memory"
+    assert numbers["baseline"] == "finetuned without memory"
     assert [bool(row["differences"]) for row in numbers["rows"]] == [True, False, True, True, True]
     assert all({"s-BLEU", "d-BLEU/doc"} <= row.keys() for row in numbers["rows"])
     text = (tmp_path / "out" / "placement.md").read_text()

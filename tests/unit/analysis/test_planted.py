@@ -1,4 +1,4 @@
-"""Gradient and worth of planted sentences: against definitions computed another way, and what is refused."""
+"""Gradient and effect of planted sentences: against definitions computed another way, and what is refused."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tram.analysis.planted import (
     peak,
     planted,
     sample,
-    sentence_worths,
+    sentence_effects,
     without,
 )
 from tram.data.corpus import ParallelDocument
@@ -69,14 +69,14 @@ def test_shares_are_those_of_the_log_odds(translator: Translator) -> None:
     assert gradient_shares(translator, item, 4) == pytest.approx(np.array(expected) / sum(expected))
 
 
-def test_worth_is_what_is_lost_without_a_sentence(translator: Translator) -> None:
+def test_effect_is_what_is_lost_without_a_sentence(translator: Translator) -> None:
     item = an_item(2)
     shorter = item.model_copy(update={"source_context": item.source_context[:3] + item.source_context[4:],
                                       "target_context": item.target_context[:3] + item.target_context[4:]})  # fmt: skip
     assert without(item, 2) == shorter
     assert without(item, 5).source_context == item.source_context[1:]
     whole, less = (result.reference - result.variants[0] for result in score_suite(translator, [item, shorter]))
-    assert sentence_worths(translator, [item, item], 5)[1, 1] == pytest.approx(whole - less, abs=1e-5)
+    assert sentence_effects(translator, [item, item], 5)[1, 1] == pytest.approx(whole - less, abs=1e-5)
 
 
 def test_means_and_peak() -> None:
@@ -94,7 +94,7 @@ def test_every_distance_has_its_profile(translator: Translator) -> None:
     report = planted("m", translator, items)
     # Three sentences must stand before the one that decides
     assert [(each["distance"], each["items"]) for each in report.numbers["profiles"]] == [(1, 2), (2, 1)]
-    assert [(len(each["gradient"]), len(each["worth"])) for each in report.numbers["profiles"]] == [(4, 4), (5, 5)]
+    assert [(len(each["gradient"]), len(each["effect"])) for each in report.numbers["profiles"]] == [(4, 4), (5, 5)]
     assert "of 2 planted distances" in report.text
 
 

@@ -101,7 +101,7 @@ def test_a_report_compares_at_equal_updates_and_at_equal_tokens(tmp_path: Path) 
     assert "lowest loss in the last half of the updates: full document (2.350)" in report.text
     assert "(200, what every run has seen) the lowest loss is that of 1 (2.550)" in report.text
     drawn = report.write(tmp_path / "out")[1].read_text()
-    for label in ("updates", "target tokens seen (thousands)", "training loss (nats a token)", "full document"):
+    for label in ("updates", "target tokens seen (thousands)", "training loss (nats per token)", "full document"):
         assert label in drawn
 
 
