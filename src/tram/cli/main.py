@@ -23,6 +23,8 @@ from tram.cli.console import (
     translated_lines,
     write_output,
 )
+from tram.cli.suite import app as suite
+from tram.cli.suite import contrast
 from tram.errors import InputError
 
 app = typer.Typer(
@@ -63,13 +65,6 @@ class History(StrEnum):
     generated = "generated"
     gold = "gold"
     none = "none"
-
-
-class ContextOf(StrEnum):
-    """Whose context an item of a contrastive suite gets."""
-
-    own = "own"
-    other = "other"
 
 
 @app.callback(invoke_without_command=True)
@@ -278,35 +273,6 @@ def score(
 
 
 @app.command()
-def contrast(
-    suite: Annotated[Path, typer.Argument(help="JSON lines: contexts, source, reference and wrong variants.")],
-    model: ModelOption = None,
-    history: Annotated[
-        History, typer.Option(help="The target side of the context: as given (gold), translated anew, or none at all.")
-    ] = History.gold,
-    context: Annotated[
-        ContextOf, typer.Option(help="Whose context an item gets: its own or, as a control, that of another item.")
-    ] = ContextOf.own,
-    json_path: Json = None,
-) -> None:
-    """Count how often a model finds the right translation better than wrong ones that the context rules out."""
-    from tram.evaluation.accuracy import contrast_json, contrast_table, summarise
-    from tram.evaluation.contrast import score_suite
-    from tram.evaluation.suite import exchange_contexts, read_suite
-    from tram.progress import Progress
-    from tram.translation.translator import Translator
-
-    items = read_suite(suite)
-    if context is ContextOf.other:
-        items = exchange_contexts(items)
-    translator = Translator.load(model)
-    with Progress("scoring", len(items), "items") as progress:
-        results = score_suite(translator, items, history.value, advance=progress.advance)
-    about = {"suite": str(suite), "model": str(model or "tram"), "history": history.value, "context": context.value}
-    report(contrast_table(summarise(results)), contrast_json(results, about), json_path)
-
-
-@app.command()
 def synthetic(
     out: Annotated[Path, typer.Argument(help="Folder to write: train, dev, test and suite.jsonl.")],
     documents: Annotated[int, typer.Option(min=1, help="Training documents.")] = 2000,
@@ -393,6 +359,8 @@ def bench_memory(json_path: Json = None) -> None:
 
 
 app.add_typer(analyze, name="analyze")
+app.command()(contrast)
+app.add_typer(suite, name="suite")
 
 
 def authors(compat: str | None, text: Any) -> Any:

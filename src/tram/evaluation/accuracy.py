@@ -8,9 +8,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from tram.evaluation.contexts import ContextOf
 from tram.evaluation.contrast import ItemResult
+from tram.evaluation.shares import by_document, ratio, share
 from tram.evaluation.suite import OTHER, PRONOUNS, Item
 
 EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the last distance of every bin
@@ -169,3 +172,40 @@ def contrast_json(results: Sequence[ItemResult], about: Mapping[str, Any]) -> di
     items = [{"right": result.right, "reference": result.reference, "variants": list(result.variants)}
              for result in results]  # fmt: skip
     return {**about, **summarise(results).as_dict(), "items": items}
+
+
+def context_shares(results: Mapping[ContextOf, Sequence[ItemResult]]) -> dict[str, dict[str, Any]]:
+    """Compare kinds of context on the same items: for each group of them the share right, with bootstrap intervals.
+
+    Keys: "all", the phenomena and the pronouns; each has "items", and a share for every kind of context.
+    """
+    first = next(iter(results.values()))
+    groups: dict[str, Callable[[Item], bool]] = {"all": lambda _: True}
+    for field, names in (("phenomenon", _grouped(first, lambda item: item.phenomenon)), ("pronoun", PRONOUNS)):
+        tests = {name: partial(_has, field, name) for name in names}
+        groups |= {name: test for name, test in tests.items() if any(test(result.item) for result in first)}
+    shares: dict[str, dict[str, Any]] = {}
+    for name, belongs in groups.items():
+        shares[name] = {"items": sum(belongs(result.item) for result in first)}
+        for kind, found in results.items():
+            rows = [(result.item.document, [float(result.right), 1.0]) for result in found if belongs(result.item)]
+            shares[name][kind] = share(by_document(rows), ratio())
+    return shares
+
+
+def _has(field: str, value: str, item: Item) -> bool:
+    return getattr(item, field) == value
+
+
+def context_table(shares: Mapping[str, Mapping[str, Any]]) -> str:
+    """A line for each group of items, a column for each kind of context."""
+    kinds = [kind for kind in shares["all"] if kind != "items"]
+    width = max(14, *(len(name) + 2 for name in shares))
+    lines = [
+        "% right, [95% interval over documents]; context: the item's own, another item's, none",
+        "",
+        f"{'':<{width}}{'items':>6}  " + "".join(f"{kind:<20}" for kind in kinds),
+    ]
+    for name, cells in shares.items():
+        lines.append(f"{name:<{width}}{cells['items']:>6,}  " + "".join(f"{cells[kind]:<20}" for kind in kinds))
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,20 +1,24 @@
-"""A contrastive suite: sentences whose right translation is decided by their context, and wrong ones beside it.
+"""Suites: sentences whose right translation is decided by their context. Contrastive items, and readers of all kinds.
 
-items = read_suite("suite.jsonl")          # of `tram synthetic`, or in the format of ContraPro
+items = read_items("suite.jsonl")          # contrastive, with an expected word, or the agreement probe
+items = read_suite("suite.jsonl")          # contrastive only: `tram synthetic`, `tram suite`, ContraPro
 exchange_contexts(items)                   # the control: every item after another one's context
 """
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tram.data.formats import Lines
+from tram.data.text_files import Lines
 from tram.errors import InputError
+from tram.evaluation.agreement import AgreementItem
+from tram.evaluation.contexts import others
+from tram.evaluation.expected import ExpectedItem
 
+AnyItem = TypeVar("AnyItem", bound=BaseModel)
 PRONOUNS = ("er", "sie", "es")
 OTHER = "other"
 
@@ -31,6 +35,7 @@ class Item(BaseModel):
     contrastive: tuple[str, ...]
     phenomenon: str | None = None
     distance: int | None = Field(None, ge=0)  # sentences back to the one that decides
+    document: str | None = None  # where the item is from; intervals draw documents
 
     @model_validator(mode="after")
     def _can_be_scored(self) -> Self:
@@ -71,42 +76,57 @@ def _first_difference(left: list[str], right: list[str]) -> int:
 
 
 def read_suite(path: Path | str) -> list[Item]:
-    """Read a suite: a JSON object per line, plain or packed as .gz or .xz; blank lines do not count."""
-    lines = Lines(Path(path))
+    """Read a contrastive suite: a JSON object per line, plain or packed as .gz or .xz; blank lines do not count."""
+    return _read(Path(path), Item)
+
+
+def read_items(path: Path | str) -> list[Item] | list[ExpectedItem] | list[AgreementItem]:
+    """Read a suite of any kind; what its first item has tells which: `contrastive`, `expected` or `antecedent`."""
+    for _, line in Lines(Path(path)):
+        if line and not line.isspace():
+            if re.search(r'"antecedent"\s*:', line):
+                return _read(Path(path), AgreementItem)
+            if re.search(r'"expected"\s*:', line):
+                return _read(Path(path), ExpectedItem)
+            break
+    return read_suite(path)
+
+
+def _read(path: Path, kind: type[AnyItem]) -> list[AnyItem]:
+    lines = Lines(path)
     items = []
     for number, line in lines:
         if line and not line.isspace():
             try:
-                items.append(Item.model_validate_json(line, strict=True))
+                items.append(kind.model_validate_json(line, strict=True))
             except ValidationError as error:
-                lines.refuse(number, _problem(error))
+                lines.refuse(number, _problem(error, kind))
     if not items:
-        raise InputError(f"{path}: has no items; give a suite of `tram synthetic` or one in its format")
+        raise InputError(
+            f"{path}: has no items; give a suite of `tram synthetic` or `tram suite`, or one in its format"
+        )
     return items
 
 
 def exchange_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
-    """Give every item the context of another one of its phenomenon and distance: nothing there can help any more."""
-    random = Random(seed)
-    cells: dict[tuple[str | None, int | None], list[int]] = {}
-    for number, item in enumerate(items):
-        cells.setdefault((item.phenomenon, item.distance), []).append(number)
-    exchanged = list(items)
-    for numbers in cells.values():
-        for number, giver in zip(numbers, random.sample(numbers, len(numbers)), strict=True):
-            given = {"source_context": items[giver].source_context, "target_context": items[giver].target_context}
-            exchanged[number] = items[number].model_copy(update=given)
-    return exchanged
+    """Give every item another one's context, if possible of its phenomenon and distance: nothing there can help."""
+    contexts = [(item.source_context, item.target_context) for item in items]
+    givers = others(contexts, [(item.phenomenon, item.distance) for item in items], seed)
+    return [
+        item.model_copy(update={"source_context": contexts[giver][0], "target_context": contexts[giver][1]})
+        for item, giver in zip(items, givers, strict=True)
+    ]
 
 
-def _problem(error: ValidationError) -> str:
+def _problem(error: ValidationError, kind: type[BaseModel]) -> str:
     problem = error.errors()[0]
     name = ".".join(map(str, problem["loc"]))
     if problem["type"] == "json_invalid":
         return f"is not JSON ({problem['ctx']['error']}); write one whole object per line"
     if problem["type"] == "missing":
-        return f"has no {name!r}; an item needs source_context, target_context, source, reference and contrastive"
+        *most, last = [field for field, about in kind.model_fields.items() if about.is_required()]
+        return f"has no {name!r}; an item needs {', '.join(most)} and {last}"
     if problem["type"] == "value_error":
         return str(problem["ctx"]["error"])
     where = f"a wrong {name!r}" if name else "no object"
-    return f"has {where} ({problem['msg']}); write it as `tram synthetic` does"
+    return f"has {where} ({problem['msg']}); write it as `tram synthetic` and `tram suite` do"

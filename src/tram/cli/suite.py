@@ -1,0 +1,195 @@
+"""`tram contrast` and `tram suite`: suites in which context decides; how a model does on them, and how to make them."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tram.cli.console import plain_warnings, report
+from tram.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pydantic import BaseModel
+
+    from tram.data.corpus import ParallelDocument
+    from tram.evaluation.contexts import ContextOf
+    from tram.evaluation.suite import Item
+    from tram.translation.lockstep import History
+    from tram.translation.translator import Translator
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result here as JSON, too; - for standard output.")]
+
+
+class SuiteContext(StrEnum):
+    """Whose context an item of a suite gets."""
+
+    own = "own"
+    other = "other"
+    none = "none"
+    all = "all"
+
+
+class SuiteHistory(StrEnum):
+    """What the memory takes in of the context's target side."""
+
+    generated = "generated"
+    gold = "gold"
+    none = "none"
+
+
+def contrast(
+    suite: Annotated[Path, typer.Argument(help="JSON lines, one item each; `tram suite` makes some.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model", help="Model folder, or the output folder of `tram train`; else the one that ships with tram."
+        ),
+    ] = None,
+    history: Annotated[
+        SuiteHistory | None,
+        typer.Option(
+            help="The target side of the context: as given (gold), translated anew, or none at all. "
+            "By default as given, where the suite gives it."
+        ),
+    ] = None,
+    context: Annotated[
+        SuiteContext, typer.Option(help="Whose context an item gets: its own, that of another item, none, or each.")
+    ] = SuiteContext.all,
+    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
+    json_path: Json = None,
+) -> None:
+    """Test a model on sentences whose translation their context decides.
+
+    Contrastive suites count how often the right translation is more probable than wrong ones. Generative suites are
+    translated: the expected word must be there, or (agreement) the pronoun must fit the article the model itself chose.
+    """
+    from tram.evaluation.agreement import AgreementItem, agreement_json, agreement_table, judge_agreement
+    from tram.evaluation.expected import ExpectedItem, expected_json, expected_table, judge_expected
+    from tram.evaluation.suite import Item, read_items
+    from tram.progress import Progress
+    from tram.translation.translator import Translator
+
+    items = read_items(suite)
+    if not isinstance(items[0], Item) and history not in {None, SuiteHistory.generated}:
+        raise InputError(f"--history {history}: {suite} gives no translations of its contexts; use generated")
+    translator = Translator.load(model, beam=beam)
+    about = {"suite": str(suite), "model": str(model or "tram"), "context": context.value}
+    if isinstance(items[0], Item):
+        _contrastive(translator, items, history or SuiteHistory.gold, context, about, json_path)
+        return
+    which = _kinds(context)
+    sentences = sum(map(len, {item.source_context for item in items})) + len(which) * len(items)
+    with plain_warnings(), Progress("translating", sentences, "sentences") as progress:
+        if isinstance(items[0], AgreementItem):
+            judged = judge_agreement(translator, items, which, progress.advance)
+            table, value = agreement_table(judged), agreement_json(judged)
+        else:
+            assert isinstance(items[0], ExpectedItem)
+            found = judge_expected(translator, items, which, progress.advance)
+            table, value = expected_table(found), expected_json(found)
+    report(table, {**about, "history": "generated", "beam": beam, **value}, json_path)
+
+
+def _contrastive(
+    translator: "Translator",
+    items: "Sequence[Item]",
+    history: SuiteHistory,
+    context: SuiteContext,
+    about: dict[str, Any],
+    json_path: Path | None,
+) -> None:
+    from tram.evaluation.accuracy import context_shares, context_table, contrast_json, contrast_table, summarise
+    from tram.evaluation.contrast import score_suite
+    from tram.evaluation.shares import as_json
+    from tram.evaluation.suite import exchange_contexts
+    from tram.progress import Progress
+
+    kinds = _kinds(context)
+    results = {}
+    with Progress("scoring", len(kinds) * len(items), "items") as progress:
+        for kind in kinds:
+            given = exchange_contexts(items) if kind == "other" else items
+            taken: History = "none" if kind == "none" else history.value
+            results[kind] = score_suite(translator, given, taken, advance=progress.advance)
+    first = results[kinds[0]]
+    table, value = contrast_table(summarise(first)), contrast_json(first, {**about, "history": history.value})
+    if context is SuiteContext.all:
+        shares = context_shares(results)
+        table += "\n\n" + context_table(shares)
+        value["contexts"] = as_json(shares)
+        value["right"] = {kind: [result.right for result in found] for kind, found in results.items()}
+    report(table, value, json_path)
+
+
+def _kinds(context: SuiteContext) -> "tuple[ContextOf, ...]":
+    from tram.evaluation.contexts import CONTEXTS
+
+    return tuple(kind for kind in CONTEXTS if context.value in {kind, "all"})
+
+
+app = typer.Typer(help="Make suites in which context decides, from your own documents.", no_args_is_help=True)
+
+Source = Annotated[Path, typer.Argument(help="Source documents.")]
+Target = Annotated[Path, typer.Argument(help="Their translations, line by line.")]
+Out = Annotated[Path, typer.Argument(help="Suite to write, JSON lines.")]
+More = Annotated[
+    list[str] | None,
+    typer.Option("--add", metavar="SOURCE,TARGET", help="More documents; may be repeated."),
+]
+SourceLanguage = Annotated[str, typer.Option(help="Language code of the source.")]
+TargetLanguage = Annotated[str, typer.Option(help="Language code of the target.")]
+Format = Annotated[str | None, typer.Option("--format", help="Document format; found by looking.")]
+
+
+@app.command("agreement")
+def agreement(
+    source: Source,
+    target: Target,
+    out: Out,
+    add: More = None,
+    items: Annotated[int, typer.Option(min=1, help="Items for each distance.")] = 300,
+    distance: Annotated[
+        list[int] | None, typer.Option(min=1, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3.")
+    ] = None,
+    all_words: Annotated[
+        bool, typer.Option("--all", help="Use all nouns and sentences, not only those that `tram splice` leaves out.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Another seed, other items.")] = 1,
+    source_language: SourceLanguage = "en",
+    target_language: TargetLanguage = "de",
+    format: Format = None,
+) -> None:
+    """Make the agreement probe: a real sentence with a noun, others, a real one with "it"; `tram contrast` runs it."""
+    from tram.evaluation.agreement_suite import make_agreement
+    from tram.evaluation.language import load_language
+
+    made = make_agreement(
+        _documents(source, target, add, format), load_language(source_language), load_language(target_language),
+        distance or (1, 3), items, seed, all_words,
+    )  # fmt: skip
+    _write(out, made)
+
+
+def _documents(source: Path, target: Path, more: list[str] | None, format: str | None) -> "Iterator[ParallelDocument]":
+    from tram.data.corpus import read_parallel
+
+    pairs = [(source, target)]
+    for value in more or []:
+        first, comma, second = value.partition(",")
+        if not comma:
+            raise InputError(f"--add {value}: give a source and a target with a comma between them")
+        pairs.append((Path(first), Path(second)))
+    for pair in pairs:
+        yield from read_parallel(*pair, format)
+
+
+def _write(out: Path, items: "Iterable[BaseModel]") -> None:
+    from tram.files import write_text
+
+    lines = [json.dumps(item.model_dump(exclude_none=True), ensure_ascii=False) for item in items]
+    write_text(out, "".join(f"{line}\n" for line in lines))
+    print(f"{out}: {len(lines):,} items")

@@ -1,0 +1,172 @@
+"""Form of address in free output: does a translation say du or Sie where the reference does, and does it keep to one?
+
+    form_of("Kommst du?", german)                                  # "T"
+    form_of("Sie warten.", german, "You are waiting.", english)      # "V"; without the source it could be "they"
+    summary = measure_address(sources, references, {"own": translations}, english, german)
+    print(address_table(summary))
+
+A sentence is *marked* if it shows exactly one form. Agreement counts the sentences that are marked in the reference and
+in the translation; *balanced* is the mean of the shares of each form of the reference, so that a model that always says
+the same gets one half. Consistency is the share of a document's marked translations that have its most frequent form,
+over documents with at least two of them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tram.evaluation.language import AddressRules, Language, tokens
+from tram.evaluation.shares import mean_of_known, ratio, share
+from tram.evaluation.significance import Values
+
+Documents = Sequence[Sequence[str]]
+
+
+def form_of(
+    sentence: str, target: Language, source_sentence: str | None = None, source: Language | None = None
+) -> str | None:
+    """Return the form of address that a sentence shows; None if it shows none, or more than one."""
+    rules: AddressRules = target.need("address")
+    text = sentence if rules.ignore is None else rules.ignore.sub(_blank, sentence)
+    shown = {name for name, form in rules.forms.items() if form.anywhere is not None and form.anywhere.search(text)}
+    for form in rules.forms.values():  # what surely belongs to one form is not read again as another's
+        text = text if form.anywhere is None else form.anywhere.sub(_blank, text)
+    addresses = source_sentence is not None and source is not None and addresses_someone(source_sentence, source)
+    for name, form in rules.forms.items():
+        if _found(rules, text, form.inside, opens=False):
+            shown.add(name)
+        if addresses and (
+            _found(rules, text, form.initial, opens=True) or (form.addressed and form.addressed.search(text))
+        ):
+            shown.add(name)
+    return shown.pop() if len(shown) == 1 else None
+
+
+def _found(rules: AddressRules, text: str, pattern: re.Pattern[str] | None, opens: bool) -> bool:
+    """Whether a pattern matches where a sentence opens, or where none does."""
+    matches = () if pattern is None else pattern.finditer(text)
+    return any((rules.sentence_start.search(text[: match.start()]) is not None) == opens for match in matches)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "_" * len(match.group())  # as long, so that the start of a sentence stays one
+
+
+def addresses_someone(sentence: str, source: Language) -> bool:
+    """Whether a source sentence has a second person, and no word that would explain the first word as well."""
+    words = set(tokens(sentence.lower(), words_only=True))
+    return bool(words & source.group("second_person")) and not words & source.group("like_polite")
+
+
+def document_forms(
+    sentences: Sequence[str], sources: Sequence[str], target: Language, source: Language | None
+) -> list[str | None]:
+    """Return the form of each sentence of a document."""
+    return [form_of(sentence, target, given, source) for sentence, given in zip(sentences, sources, strict=True)]
+
+
+def measure_address(
+    sources: Documents,
+    references: Documents,
+    translations: Mapping[str, Documents],
+    source: Language | None,
+    target: Language,
+) -> dict[str, Any]:
+    """Measure several translations of the same documents; shares have intervals over documents.
+
+    Beside the translations: how often the reference has its most frequent form, and the form before it in the document.
+    """
+    names = list(target.need("address").forms)
+    right = [document_forms(reference, given, target, source)
+             for reference, given in zip(references, sources, strict=True)]  # fmt: skip
+    summary: dict[str, Any] = {"reference": _reference(right, names)}
+    for name, documents in translations.items():
+        forms = [document_forms(document, given, target, source)
+                 for document, given in zip(documents, sources, strict=True)]  # fmt: skip
+        summary[name] = _system(right, forms, names)
+    return summary
+
+
+def _reference(right: list[list[str | None]], names: list[str]) -> dict[str, Any]:
+    marked = [[form for form in document if form] for document in right]
+    count = Counter(form for document in marked for form in document)
+    most = count.most_common(1)[0][0] if count else ""
+    majority = [[document.count(most), len(document)] for document in marked]
+    copied = [[sum(a == b for a, b in pairwise(document)), max(len(document) - 1, 0)] for document in marked]
+    return {
+        "marked": {name: count[name] for name in names},
+        "sentences": sum(map(len, right)),
+        "majority": share(majority, ratio()),
+        "previous": share(copied, ratio()),
+        "consistency": share([_kept(document) for document in right], ratio()),
+    }
+
+
+def _system(right: list[list[str | None]], forms: list[list[str | None]], names: list[str]) -> dict[str, Any]:
+    counts = np.array([_counts(*pair, names) for pair in zip(right, forms, strict=True)])
+    marked = {name: sum(document.count(name) for document in forms) for name in names}
+    recall = {name: share(counts, partial(_recall, row=row, size=len(names))) for row, name in enumerate(names)}
+    return {
+        "marked": marked,
+        "both_marked": int(counts.sum()),
+        "agreement": share(counts, partial(_agreement, size=len(names))),
+        "balanced": share(counts, lambda sums: mean_of_known(_recalls(sums, len(names)))),
+        "recall": recall,
+        "consistency": share([_kept(document) for document in forms], ratio()),
+    }
+
+
+def _recalls(sums: Values, size: int) -> Values:
+    """Return the share of each form of the reference that the translation has, too: (..., size²) → (..., size)."""
+    table = sums.reshape(*sums.shape[:-1], size, size)
+    return np.asarray(np.diagonal(table, axis1=-2, axis2=-1) / table.sum(-1))
+
+
+def _recall(sums: Values, row: int, size: int) -> Values:
+    return np.asarray(_recalls(sums, size)[..., row])
+
+
+def _agreement(sums: Values, size: int) -> Values:
+    return np.asarray(sums[..., :: size + 1].sum(-1) / sums.sum(-1))
+
+
+def _counts(right: list[str | None], forms: list[str | None], names: list[str]) -> list[int]:
+    """Count the pairs of forms of a document: reference by translation, row by row."""
+    pairs = Counter(zip(right, forms, strict=True))
+    return [pairs[a, b] for a in names for b in names]
+
+
+def _kept(forms: list[str | None]) -> list[int]:
+    """Sentences with a document's most frequent form, and marked ones; nothing for fewer than two."""
+    count = Counter(form for form in forms if form)
+    marked = sum(count.values())
+    return [max(count.values()), marked] if marked > 1 else [0, 0]
+
+
+def address_table(summary: Mapping[str, Any]) -> str:
+    """A line for each share, a column for each translation."""
+    reference = summary["reference"]
+    systems = {name: values for name, values in summary.items() if name != "reference"}
+    marked = ", ".join(f"{count:,} {name}" for name, count in reference["marked"].items())
+    lines = [
+        f"Form of address, % [95% interval over documents]; the reference marks {marked} of "
+        f"{reference['sentences']:,} sentences,",
+        f"most frequent form {reference['majority']}, same form as before {reference['previous']}",
+        "",
+        f"{'':<16}" + "".join(f"{name:<20}" for name in systems),
+    ]
+    rows = {"agreement": "agreement", "balanced": "balanced", "consistency": "consistency"}
+    for label, key in rows.items():
+        lines.append(f"{label:<16}" + "".join(f"{values[key]:<20}" for values in systems.values()))
+        if key == "balanced":
+            for form in reference["marked"]:
+                cells = "".join(f"{values['recall'][form]:<20}" for values in systems.values())
+                lines.append(f"{f'  where {form}':<16}{cells}")
+    lines.append(f"{'both marked':<16}" + "".join(f"{values['both_marked']:<20,}" for values in systems.values()))
+    lines.append(f"consistency of the reference: {reference['consistency']}")
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,154 @@
+"""The agreement probe: does the pronoun for "it" agree with the article that the model itself gave the noun?
+
+    items = read_agreement("agreement.jsonl")
+    results = judge_agreement(translator, items)
+    print(agreement_table(results))
+
+An item is a document: a sentence whose subject is a noun, other sentences, a sentence with "it". The model translates
+it. The article of the first translation shows a gender, the pronoun of the last one another or the same. No reference
+is needed, and a noun with several translations is judged by the one that the model chose. A translation that opens
+with another noun phrase, shows no gender or has no pronoun is not judged, and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from tram.evaluation.contexts import CONTEXTS, ContextOf, translate_contexts
+from tram.evaluation.language import GENDERS, Gender, Language, load_language
+from tram.evaluation.shares import Share, as_json, mean_of_known, ratio, share
+from tram.evaluation.significance import Values
+
+if TYPE_CHECKING:
+    from tram.translation.translator import Translator
+
+
+class AgreementItem(BaseModel):
+    """A document that ends with "it". source_context: the sentence with the noun first; antecedent: that noun."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source_context: tuple[str, ...] = Field(min_length=1)
+    source: str = Field(min_length=1)
+    antecedent: str
+
+    @property
+    def distance(self) -> int:
+        """How many sentences before the last one the noun was named."""
+        return len(self.source_context)
+
+
+@dataclass(frozen=True)
+class AgreementResult:
+    """What a model made of an item: the gender of its article, and of its pronoun after each kind of context."""
+
+    item: AgreementItem
+    opening: str
+    gender: Gender | None
+    translations: dict[ContextOf, str]
+    pronouns: dict[ContextOf, Gender | None]
+
+    def agrees(self, context: ContextOf) -> bool | None:
+        """Whether article and pronoun agree; None where one of them shows no gender."""
+        pronoun = self.pronouns[context]
+        return None if self.gender is None or pronoun is None else pronoun == self.gender
+
+
+def judge_agreement(
+    translator: "Translator",
+    items: Sequence[AgreementItem],
+    which: Sequence[ContextOf] = CONTEXTS,
+    advance: Callable[[int], None] | None = None,
+) -> list[AgreementResult]:
+    """Translate every item and compare genders; another's context comes from an item of the same distance."""
+    language = load_language(translator.text.target_language)
+    contexts, sources = [item.source_context for item in items], [item.source for item in items]
+    cells = [item.distance for item in items]
+    found, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
+    return [
+        judged(language, item, found[number][0], {kind: answers[kind][number] for kind in which})
+        for number, item in enumerate(items)
+    ]
+
+
+def judged(
+    language: Language, item: AgreementItem, opening: str, translations: dict[ContextOf, str]
+) -> AgreementResult:
+    """Find the genders in an item's translations. opening: the translation of its first sentence."""
+    subject = language.subject(opening)
+    pronouns = {kind: language.first_pronoun(text) for kind, text in translations.items()}
+    return AgreementResult(item, opening, None if subject is None else subject.gender, translations, pronouns)
+
+
+def agreement_summary(results: Sequence[AgreementResult]) -> dict[str, Any]:
+    """Summarise by distance: for each kind of context the share that agrees, by gender and averaged over them.
+
+    "judged": the items whose article and pronoun both show a gender, of all of them.
+    """
+    summary: dict[str, Any] = {}
+    for distance in sorted({result.item.distance for result in results}):
+        part = [result for result in results if result.item.distance == distance]
+        cells: dict[str, Any] = {"items": len(part), "articles": Counter(result.gender or "?" for result in part)}
+        for kind in part[0].translations:
+            counts = np.array([_counts(result, kind) for result in part])
+            shares: dict[str, Share] = {
+                gender: share(counts[:, [2 * g, 2 * g + 1]], ratio()) for g, gender in enumerate(GENDERS)
+            }
+            shares["mean"] = share(counts, _mean_over_genders)
+            judged = sum(result.agrees(kind) is not None for result in part)
+            pronouns = Counter(result.pronouns[kind] or "?" for result in part)
+            cells[kind] = {"judged": judged, "pronouns": pronouns, "shares": shares}
+        summary[str(distance)] = cells
+    return summary
+
+
+def _counts(result: AgreementResult, kind: ContextOf) -> list[float]:
+    """Right and judged for each gender."""
+    agrees = result.agrees(kind)
+    return [
+        float(value) for gender in GENDERS
+        for value in ((agrees is True, agrees is not None) if gender == result.gender else (False, False))
+    ]  # fmt: skip
+
+
+def _mean_over_genders(counts: Values) -> Values:
+    """Average the shares of the genders that occur."""
+    return mean_of_known(counts[..., 0::2] / counts[..., 1::2])
+
+
+def agreement_table(results: Sequence[AgreementResult]) -> str:
+    """A line for each distance and gender, a column for each kind of context."""
+    summary = agreement_summary(results)
+    kinds = list(results[0].translations)
+    lines = [
+        "% of pronouns that agree with the article the model itself gave the noun, [95% interval];",
+        "context: the item's own, another item's, none",
+        "",
+        f"{'back':<6}{'gender':<8}{'items':>6}{'judged':>8}  " + "".join(f"{kind:<20}" for kind in kinds),
+    ]
+    for distance, cells in summary.items():
+        for gender in (*GENDERS, "mean"):
+            counted = cells["items"] if gender == "mean" else cells["articles"][gender]
+            judged = cells[kinds[0]]["judged"] if gender == "mean" else ""
+            shares = "".join(f"{cells[kind]['shares'][gender]:<20}" for kind in kinds)
+            lines.append(f"{distance:<6}{gender:<8}{counted:>6}{judged:>8}  {shares}".rstrip())
+    return "\n".join(lines)
+
+
+def agreement_json(results: Sequence[AgreementResult]) -> dict[str, Any]:
+    """Return the summary, and for every item in the order of the suite what was found."""
+    items = [
+        {
+            "opening": result.opening,
+            "article": result.gender,
+            "translations": result.translations,
+            "pronouns": result.pronouns,
+            "right": {kind: result.agrees(kind) for kind in result.translations},
+        }
+        for result in results
+    ]
+    return {"kind": "agreement", "by_distance": as_json(agreement_summary(results)), "items": items}

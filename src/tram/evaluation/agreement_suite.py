@@ -1,0 +1,151 @@
+"""The maker of agreement probes: documents put together from real sentences, with nouns that training never pairs.
+
+    items = make_agreement(read_parallel("train.en.xz", "train.de.xz"), load_language("en"), load_language("de"))
+
+Three kinds of short sentences are collected. *Nouns*: the source opens with a determiner, a noun and a singular verb,
+the target with an article that shows a gender, the noun and a singular verb. *Its*: the source opens with "it" and has
+no other third person; the target has one pronoun, and it is not the neuter, which may refer to nothing. *Fillers*: the
+source opens with the first person. Nouns and its are those that `tram.text.held_out` keeps from training.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from tram.data.corpus import ParallelDocument
+from tram.errors import InputError
+from tram.evaluation.agreement import AgreementItem
+from tram.evaluation.language import GENDERS, Gender, Language, tokens
+from tram.text.held_out import held_out_noun, held_out_sentence
+
+T = TypeVar("T")
+
+LONGEST = 75  # characters of a source sentence
+WHOLE = re.compile(r"\w[^<>{}|_=%&\[\]\\/@#*~:;\"“”„()]*[.!]")  # a plain sentence: no code, no quotation, no question
+
+
+@dataclass
+class Sentences:
+    """The sentences that items are made of, none twice."""
+
+    nouns: dict[Gender, list[tuple[str, str, str]]] = field(default_factory=lambda: {gender: [] for gender in GENDERS})
+    """Source sentence, its noun, the target noun."""
+    its: list[str] = field(default_factory=list)
+    fillers: list[str] = field(default_factory=list)
+
+
+def collect(documents: Iterable[ParallelDocument], source: Language, target: Language, all_words: bool) -> Sentences:
+    """Read documents and keep the sentences that serve; all_words: those that training may use, too."""
+    found, known = Sentences(), set[str]()
+    for document in documents:
+        for english, german in zip(document.source, document.target, strict=True):
+            if len(english) > LONGEST or english in known or not WHOLE.fullmatch(english.strip()):
+                continue
+            known.add(english)
+            _sort(found, english.strip(), german.strip(), source, target, all_words)
+    return found
+
+
+def _sort(found: Sentences, english: str, german: str, source: Language, target: Language, all_words: bool) -> None:
+    words = tokens(english.lower(), words_only=True)
+    third = source.group("third_person").intersection(words)
+    if third:
+        usable = third == source.group("neuter") and is_referential(english, german, source, target)
+        if usable and (all_words or held_out_sentence(english)):
+            found.its.append(english)
+        return
+    noun, subject = subject_noun(english, source), target.subject(german)
+    if noun is not None and subject is not None and subject.gender is not None:
+        if _singular(german, subject.noun, target) and (all_words or held_out_noun(subject.noun)):
+            found.nouns[subject.gender].append((english, noun, subject.noun))
+    elif words[0] in source.group("first_person") and len(words) > 3 and not source.group("second_person") & set(words):
+        found.fillers.append(english)
+
+
+def subject_noun(sentence: str, source: Language) -> str | None:
+    """Return the noun of a sentence that opens with a determiner, one or two words and a singular verb."""
+    words = tokens(sentence)
+    if not words or words[0].lower() not in source.group("determiners"):
+        return None
+    for place, word in enumerate(words[1:4], 1):
+        if word in source.group("singular_verbs"):
+            return words[place - 1] if place > 1 and len(words) > place + 2 else None
+        if not word.isalpha() or not word.islower() or word in source.group("joints"):
+            return None
+    return None
+
+
+def _singular(german: str, noun: str, target: Language) -> bool:
+    words = tokens(german)
+    place = words.index(noun)
+    return place + 1 < len(words) and words[place + 1] in target.singular_verbs
+
+
+def is_referential(english: str, german: str, source: Language, target: Language) -> bool:
+    """Whether "it" is a thing that its sentence does not name, and the pronoun a masculine or feminine subject."""
+    words, translated = tokens(english.lower(), words_only=True), tokens(german, words_only=True)
+    neuter = source.group("neuter")
+    if sum(word in neuter for word in words) != 1 or words[0] not in neuter or len(words) < 4:
+        return False
+    if source.expletive is not None and source.expletive.search(english):
+        return False
+    forms = target.pronouns["nominative"]
+    lower = [translated[0].lower(), *translated[1:]] if translated else []
+    found = [gender for gender, form in forms.items() for word in lower if word == form]
+    return len(found) == 1 and found[0] != "n" and lower.index(forms[found[0]]) < 3
+
+
+def make_agreement(
+    documents: Iterable[ParallelDocument],
+    source: Language,
+    target: Language,
+    distances: Sequence[int] = (1, 3),
+    items: int = 300,
+    seed: int = 1,
+    all_words: bool = False,
+) -> list[AgreementItem]:
+    """Make so many items for each distance, balanced over the genders of the target's nouns."""
+    found = collect(documents, source, target, all_words)
+    lacking = [gender for gender in GENDERS if not found.nouns[gender]]
+    if lacking or not found.its or (max(distances) > 1 and len(found.fillers) < max(distances)):
+        nouns = sum(map(len, found.nouns.values()))
+        raise InputError(
+            f"the documents have {nouns} sentences with a noun (none of gender {', '.join(lacking) or '-'}), "
+            f"{len(found.its)} with a pronoun and {len(found.fillers)} others that serve; give more documents"
+        )
+    random = Random(seed)
+    draw_it = _in_turn(found.its, random)
+    draw_noun = {gender: _in_turn(_evenly(found.nouns[gender], random), random) for gender in GENDERS}
+    made = []
+    for distance in distances:
+        for number in range(items):
+            opening, noun, _ = draw_noun[GENDERS[number % len(GENDERS)]]()
+            fillers = random.sample(found.fillers, distance - 1)
+            made.append(AgreementItem(source_context=(opening, *fillers), source=draw_it(), antecedent=noun))
+    return made
+
+
+def _evenly(nouns: list[tuple[str, str, str]], random: Random, most: int = 3) -> list[tuple[str, str, str]]:
+    """Keep at most so many sentences for each noun, so that no frequent noun decides."""
+    count = Counter[str]()
+    kept = []
+    for entry in random.sample(nouns, len(nouns)):
+        count[entry[2]] += 1
+        if count[entry[2]] <= most:
+            kept.append(entry)
+    return kept
+
+
+def _in_turn(entries: Sequence[T], random: Random) -> Callable[[], T]:
+    """Return a function that returns every entry once, in random order, before any comes again."""
+    waiting: list[T] = []
+
+    def draw() -> T:
+        if not waiting:
+            waiting.extend(random.sample(entries, len(entries)))
+        return waiting.pop()
+
+    return draw

@@ -1,0 +1,86 @@
+"""Shares with 95% intervals from a bootstrap over documents: what every measure of context reports.
+
+    share(counts, lambda c: c[..., 0] / c[..., 1])       # counts: (documents, statistics)
+
+A measure is a formula of counts that are summed over documents, so that it can be computed again on drawn documents.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tram.evaluation.significance import Resampling, Values, interval
+
+SAMPLES = 1000
+SEED = 12345
+Formula = Callable[[Values], Values]
+"""(..., statistics) → (...); nan where the share of nothing is asked for."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share between 0 and 1; low and high bound its 95% interval, where there are documents to draw."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def as_dict(self) -> dict[str, float | None]:
+        """All of it for JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def __format__(self, spec: str) -> str:
+        """Percent with the interval behind: 57.3 [51.0, 63.2]; a dash where nothing was measured."""
+        if self.value is None:
+            return format("-", spec)
+        value = f"{100 * self.value:.1f}"
+        return format(value if self.low is None else f"{value} [{100 * self.low:.1f}, {100 * self.high:.1f}]", spec)  # type: ignore[operator]
+
+
+def share(counts: Any, formula: Formula, samples: int = SAMPLES, seed: int = SEED) -> Share:
+    """Compute a share and its interval. counts: (documents, statistics); documents without counts change nothing."""
+    rows = np.asarray(counts, dtype=np.float64)
+    rows = rows[rows.any(axis=1)] if rows.size else rows
+    if not len(rows):
+        return Share(None, None, None)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = float(formula(rows.sum(axis=0)))
+        if np.isnan(value):
+            return Share(None, None, None)
+        if len(rows) < 2 or samples < 1:
+            return Share(value, None, None)
+        drawn = formula(Resampling(len(rows), samples, seed).sums(rows))
+    drawn = drawn[~np.isnan(drawn)]
+    low, high = interval(drawn) if len(drawn) else (None, None)
+    return Share(value, low, high)
+
+
+def ratio(right: int = 0, of: int = 1) -> Formula:
+    """Return the formula of one count divided by another, by their places."""
+    return lambda counts: counts[..., right] / counts[..., of]
+
+
+def mean_of_known(shares: Values) -> Values:
+    """Average over the last axis what is not nan: (..., shares) → (...)."""
+    known = ~np.isnan(shares)
+    return np.asarray(np.where(known, shares, 0.0).sum(-1) / known.sum(-1))
+
+
+def by_document(rows: Sequence[tuple[str | None, Sequence[float]]]) -> Values:
+    """Sum the counts of items of the same document; an item that names none is a document of its own."""
+    sums: dict[object, Values] = {}
+    for number, (document, counts) in enumerate(rows):
+        key = number if document is None else document
+        sums[key] = sums.get(key, np.zeros(len(counts))) + np.asarray(counts, dtype=np.float64)
+    return np.array(list(sums.values()))
+
+
+def as_json(value: Any) -> Any:
+    """Return a summary with its shares as plain dictionaries."""
+    if isinstance(value, Share):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each) for key, each in value.items()}
+    return value
