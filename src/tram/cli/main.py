@@ -282,9 +282,9 @@ def synthetic(
     seed: Annotated[int, typer.Option(min=0, help="Another seed, other documents.")] = 1,
 ) -> None:
     """Make English-German documents whose right translation is decided sentences before, and a suite to test it."""
-    from tram.synthetic import write
+    from tram.synthetic import write_folder
 
-    write(out, documents, distance, seed)
+    write_folder(out, documents, distance, seed)
     print(out)
 
 

@@ -1,8 +1,9 @@
-"""The sentences of the synthetic documents, one frame a line: English = German (see `grammar` for the slots).
+"""The sentences of the synthetic documents, one frame per line: English = German (see `grammar` for the slots).
 
-For each phenomenon: openings, which decide it, and questions, which are decided; then the plain sentences.
-`{x}` is the word the phenomenon turns on. Only pronoun and possessive questions say "it" and "its", only
-address questions "you" and "your". What is held out goes by a frame's place in its list: add at the end.
+Each phenomenon has openings, which decide the answer, and questions, whose translation depends on it; the plain
+sentences come last. `{x}` is the word that the phenomenon is about. Only pronoun and possessive questions contain "it"
+and "its", only address questions "you" and "your". The index of a frame in its list decides in which combinations it
+is held out, so add new frames at the end.
 """
 
 from tram.synthetic.grammar import Frame
@@ -12,7 +13,7 @@ def _frames(text: str) -> tuple[Frame, ...]:
     return tuple(Frame(*line.strip().split(" = ")) for line in text.strip().splitlines())
 
 
-# The announcement of a topic: "it" is what was announced last, whatever else is mentioned in between.
+# Announcements of a topic: "it" refers to the last announcement, whatever else is mentioned in between.
 ANNOUNCEMENTS = _frames(
     """
     Today we are talking about {a x}. = Heute sprechen wir über {einen x}.

@@ -1,13 +1,13 @@
-"""Sentences from frames: slots filled in both languages, German articles and adjectives inflected.
+"""Sentences from frames: slots are filled in both languages, German articles and adjectives are inflected.
 
-A frame is a pair of sentences. `{x}` is a word; before it the English side may have `a` and the German side a
-determiner and an adjective, written as for a masculine noun, which also tells the case:
+A frame is a pair of sentences. `{x}` is a word; before it, the English side may have `a`, and the German side a
+determiner and an adjective in the masculine form, which also determines the case:
 
     Paul needs a new {x}.       Paul braucht {einen neuen x}.
 
-    say(frame, {"x": lamp})     Paul needs a new lamp.      Paul braucht eine neue Lampe.
+    fill(frame, {"x": lamp})    Paul needs a new lamp.      Paul braucht eine neue Lampe.
 
-`<Er|Sie|Es>` on the German side are the answers of a sentence that needs context; `choose` takes one of them.
+`<Er|Sie|Es>` on the German side are the answers of a sentence that needs context; `choose_answer` selects one.
 """
 
 import re
@@ -20,7 +20,7 @@ Forms = tuple[str, str, str]  # masculine, feminine, neuter
 
 
 class Word(NamedTuple):
-    """A word or fixed phrase in both languages; gender counts for nouns, number is its place in its list."""
+    """A word or fixed phrase in both languages; `gender` matters for nouns, `number` is the index in the word list."""
 
     source: str
     target: str
@@ -29,7 +29,7 @@ class Word(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A sentence in both languages, with slots; or a finished one, without."""
+    """A sentence in both languages, with slots, or without slots when it is complete."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ _CHOICE = re.compile(r"<([^<>]*)>")
 _EIN_WORD = re.compile(r"(ein|kein|mein|dein|ihr|unser)(|en|em)")
 _DIESER = re.compile(r"(dies)(er|en|em)")
 
-# By the masculine ending (nominative, accusative, dative): endings of the determiner and of its adjective.
+# For each masculine ending (nominative, accusative, dative): the endings of the determiner and of its adjective.
 _AFTER_EIN: dict[str, tuple[Forms, Forms]] = {
     "": (("", "e", ""), ("er", "e", "es")),
     "en": (("en", "e", ""), ("en", "e", "es")),
@@ -59,31 +59,31 @@ _ARTICLES: dict[str, tuple[Forms, Forms]] = {
 
 
 def slots(frame: Frame) -> set[str]:
-    """Name the slots of a frame."""
+    """Return the names of the slots of a frame."""
     return {match[2] for match in _SLOT.finditer(frame.source + frame.target)}
 
 
-def say(frame: Frame, words: Mapping[str, Word]) -> Frame:
-    """Fill the slots of a frame; the answers stay open."""
+def fill(frame: Frame, words: Mapping[str, Word]) -> Frame:
+    """Fill the slots of a frame; the answers remain open."""
     source = _SLOT.sub(lambda match: _english(match[1], words[match[2]]), frame.source)
     target = _SLOT.sub(lambda match: _german(match[1], words[match[2]]), frame.target)
     return Frame(_capitalised(source), _capitalised(target))
 
 
-def choose(sentence: str, answer: int) -> str:
-    """Take one answer of a German sentence; a sentence without open answers stays as it is."""
+def choose_answer(sentence: str, answer: int) -> str:
+    """Select one answer in a German sentence; a sentence without open answers is returned unchanged."""
     return _capitalised(_CHOICE.sub(lambda match: match[1].split("|")[answer], sentence))
 
 
 def inflect(phrase: str, gender: Gender) -> str:
-    """Turn a determiner, alone or with an adjective, from its masculine form into another gender's.
+    """Change a determiner, alone or with an adjective, from its masculine form to another gender.
 
-    What stands between the two ("ganz" in "ein ganz besonderer") does not change.
+    Words between the two ("ganz" in "ein ganz besonderer") do not change.
     """
     determiner, *rest = phrase.split(" ")
     forms, endings = _declension(determiner.lower())
     column = GENDERS.index(gender)
-    inflected = _like(determiner, forms[column])
+    inflected = _match_case(determiner, forms[column])
     if not rest:
         return inflected
     stem = rest[-1].removesuffix(endings[0])
@@ -91,7 +91,7 @@ def inflect(phrase: str, gender: Gender) -> str:
 
 
 def _declension(determiner: str) -> tuple[Forms, Forms]:
-    """Give the three genders of a masculine determiner and the adjective endings that follow it."""
+    """Return the three genders of a masculine determiner and the endings of an adjective after it."""
     if determiner in _ARTICLES:
         return _ARTICLES[determiner]
     if match := _EIN_WORD.fullmatch(determiner):
@@ -107,7 +107,7 @@ def _english(before: str | None, word: Word) -> str:
     if before is None:
         return word.source
     if before.lower() != "a":
-        raise ValueError(f"only 'a' may stand before an English slot, not {before!r}")
+        raise ValueError(f"only 'a' may precede an English slot, not {before!r}")
     return f"{before}{'n' if word.source[0] in 'aeiou' else ''} {word.source}"
 
 
@@ -115,8 +115,8 @@ def _german(before: str | None, word: Word) -> str:
     return word.target if before is None else f"{inflect(before, word.gender)} {word.target}"
 
 
-def _like(model: str, word: str) -> str:
-    """Give a word the first letter's case of another: "Ihr" stays a capital inside the sentence."""
+def _match_case(model: str, word: str) -> str:
+    """Capitalise a word if `model` is capitalised: "Ihr" keeps its capital inside a sentence."""
     return _capitalised(word) if model[0].isupper() else word
 
 

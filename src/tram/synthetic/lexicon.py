@@ -1,7 +1,7 @@
 """The words of the synthetic documents: English, German and, for nouns, the gender.
 
-No noun changes its form in the singular cases used here (nominative, accusative, dative): weak nouns are left
-out. Where the German has `<a|b>`, the document decides between the two.
+No noun changes its form in the singular cases used here (nominative, accusative, dative), so weak nouns are excluded.
+Where the German has `<a|b>`, the document decides between the two.
 """
 
 from typing import NamedTuple
@@ -10,26 +10,26 @@ from tram.synthetic.grammar import GENDERS, Gender, Word
 
 
 class Ambiguous(NamedTuple):
-    """An English plural with two senses, and for each sense the topic that calls for it."""
+    """An English plural with two senses, and the topic that goes with each sense."""
 
     word: Word
     topics: tuple[Word, Word]
 
 
 def _words(text: str, gender: Gender = "m") -> tuple[Word, ...]:
-    """Read "table=Tisch, chair=Stuhl"; a word that is the same in both languages stands alone."""
+    """Parse "table=Tisch, chair=Stuhl"; a word that is the same in both languages is given once."""
     entries = [" ".join(entry.split()) for entry in text.split(",")]
     pairs = [entry.partition("=") for entry in entries]
     return tuple(Word(source, target or source, gender, number) for number, (source, _, target) in enumerate(pairs))
 
 
 def _numbered(*words: Word) -> tuple[Word, ...]:
-    """Number words of several genders through."""
+    """Renumber words of several lists consecutively."""
     return tuple(word._replace(number=number) for number, word in enumerate(words))
 
 
 def _ambiguous(text: str) -> tuple[Ambiguous, ...]:
-    """Read one noun a line: English: German one (topic one) | German two (topic two)."""
+    """Parse one noun per line: English: German one (topic one) | German two (topic two)."""
     entries = []
     for number, line in enumerate(text.strip().splitlines()):
         source, senses = line.strip().split(": ")
@@ -40,7 +40,7 @@ def _ambiguous(text: str) -> tuple[Ambiguous, ...]:
 
 
 def _terms(text: str) -> tuple[tuple[Word, Word], ...]:
-    """Read one noun a line: English: gender and German one | gender and German two."""
+    """Parse one noun per line: English: gender and German one | gender and German two."""
     entries = []
     for number, line in enumerate(text.strip().splitlines()):
         source, translations = line.strip().split(": ")
@@ -55,7 +55,7 @@ def _gender(letter: str) -> Gender:
     return GENDERS["mfn".index(letter)]
 
 
-# Things one can own, find, sell and clean: whatever is said of one can be said of all.
+# Things that one can own, find, sell and clean: any frame makes sense with any of them.
 THINGS: dict[Gender, tuple[Word, ...]] = {
     "m": _words(
         """table=Tisch, chair=Stuhl, spoon=Löffel, bucket=Eimer, hat=Hut, coat=Mantel, carpet=Teppich,
@@ -168,7 +168,7 @@ JOBS = _words(
     programmer=<Programmierer|Programmiererin>, author=<Autor|Autorin>"""
 )
 
-# The people who speak, who are spoken to and who are spoken of have different names.
+# Speakers, addressees and other people have different names.
 MEN = _words("Peter, Thomas, Martin, Georg, Stefan, Karl, Daniel, Anton, Hans, Uwe")
 WOMEN = _words("Anna, Laura, Sophie, Helene, Katrin, Eva, Hannah, Greta, Lisa, Paula")
 FRIENDS = _words("Lena, Tom, Mia, Ben, Leo, Ella, Max, Nele, Jan, Maja")
@@ -179,7 +179,7 @@ STRANGERS = tuple(
     Word(f"{title.source} {name.source}", f"{title.target} {name.target}") for title in _TITLES for name in _SURNAMES
 )
 
-# Whatever fills a slot that decides nothing, by the name of the slot.
+# Words for the slots that do not affect any answer, by the name of the slot.
 FILLERS: dict[str, tuple[Word, ...]] = {
     "who": OTHERS,
     "other": OTHERS,

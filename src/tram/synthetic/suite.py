@@ -1,10 +1,10 @@
-"""The contrastive suite: a sentence after a context that decides its translation, beside wrong translations.
+"""The contrastive suite: sentences with a context that decides their translation, and wrong translations.
 
     for item in suite(seed=1, items_per_cell=48):
         item.source, item.reference, item.contrastive, item.phenomenon, item.distance
 
-Items come in groups: the same sentence after the same context except for the one sentence that decides, once
-for each answer. Whoever does not look there is right as often as chance: one time in 1 + len(contrastive).
+Items come in groups, one item per answer: the sentence is the same, and the contexts differ only in the deciding
+sentence. A model that ignores that sentence is right by chance, one time in 1 + len(contrastive).
 """
 
 import json
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from math import ceil
 from random import Random
 
-from tram.synthetic.documents import Script, check_distances, check_phenomena
-from tram.synthetic.threads import NAMES, PHENOMENA, Phenomenon, draw
+from tram.synthetic.documents import Outline, check_distances, check_phenomena
+from tram.synthetic.threads import PHENOMENA, PHENOMENON_NAMES, Phenomenon, draw_thread
 
 DISTANCES = (1, 2, 3, 5, 10, 20, 50, 100)
-_LEAD = 5  # at most so many sentences before the one that decides
+_MAX_LEAD = 5  # sentences before the deciding one
 _FIELDS = ("source_context", "target_context", "source", "reference", "contrastive", "phenomenon", "distance")
 
 
 @dataclass(frozen=True)
-class Item:
-    """One test sentence; the one that decides stands `distance` before it, and nothing else gives it away."""
+class SyntheticItem:
+    """One test sentence; only the sentence `distance` positions before it decides its translation."""
 
     source_context: list[str]
     target_context: list[str]
@@ -35,7 +35,7 @@ class Item:
     group: str
 
     def to_json(self) -> str:
-        """Give the line of a JSON-lines file."""
+        """Return the item as a line of a JSON Lines file."""
         return json.dumps({field: getattr(self, field) for field in _FIELDS}, ensure_ascii=False)
 
 
@@ -43,9 +43,9 @@ def suite(
     seed: int,
     items_per_cell: int,
     distances: Sequence[int] = DISTANCES,
-    phenomena: Sequence[str] = NAMES,
-) -> Iterator[Item]:
-    """Give the items of each phenomenon and distance: `items_per_cell`, rounded up to whole groups."""
+    phenomena: Sequence[str] = PHENOMENON_NAMES,
+) -> Iterator[SyntheticItem]:
+    """Yield the items of each phenomenon and distance: `items_per_cell`, rounded up to whole groups."""
     check_distances(distances)
     check_phenomena(phenomena)
     known = {phenomenon.name: phenomenon for phenomenon in PHENOMENA}
@@ -58,24 +58,24 @@ def suite(
     )
 
 
-def _group(seed: int, number: int, phenomenon: Phenomenon, distance: int) -> Iterator[Item]:
+def _group(seed: int, number: int, phenomenon: Phenomenon, distance: int) -> Iterator[SyntheticItem]:
     rng = Random(f"{seed} suite {phenomenon.name} {distance} {number}")
-    start = rng.randint(0, _LEAD)
+    start = rng.randint(0, _MAX_LEAD)
     end = start + distance
-    script = Script(rng, "test", end + 1)
-    thread = draw(rng, phenomenon, set())
+    outline = Outline(rng, "test", end + 1)
+    thread = draw_thread(rng, phenomenon, set())
     assert thread is not None, "with nothing to avoid there is always a thread"
-    script.reserve(thread)
-    turns = script.place(thread, 0, start, [end])
-    script.add_threads()
-    context = script.sentences()[:-1]
-    translations = turns[end].answers()
+    outline.reserve(thread)
+    placed = outline.place(thread, 0, start, [end])
+    outline.add_threads()
+    context = outline.sentences()[:-1]
+    translations = placed[end].translations()
     for answer, reference in enumerate(translations):
-        context[start] = turns[start].voiced(answer)
-        yield Item(
+        context[start] = placed[start].realize(answer)
+        yield SyntheticItem(
             source_context=[sentence.source for sentence in context],
             target_context=[sentence.target for sentence in context],
-            source=turns[end].voiced(answer).source,
+            source=placed[end].realize(answer).source,
             reference=reference,
             contrastive=translations[:answer] + translations[answer + 1 :],
             phenomenon=phenomenon.name,

@@ -1,10 +1,10 @@
-"""What earlier sentences decide: six phenomena, and threads of sentences that belong together by one of them.
+"""Six phenomena in which an earlier sentence decides a translation, and threads of sentences that they connect.
 
-    thread = draw(rng, phenomenon, avoid=set())
+    thread = draw_thread(rng, phenomenon, avoid=set())
     opening, (question,) = thread.opening(rng), thread.questions(rng, "train", 1)
-    opening.voiced(0), question.voiced(0)
+    opening.realize(0), question.realize(0)
 
-This says both sentences with the first answer; `question.answers()` are the translations with all of them.
+The last line returns both sentences with the first answer; `question.translations()` has one translation per answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,104 +14,104 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from tram.synthetic import frames, lexicon
-from tram.synthetic.grammar import Frame, Word, choose, say, slots
+from tram.synthetic.grammar import Frame, Word, choose_answer, fill, slots
 
-Split = Literal["train", "dev", "test"]
-HELD_OUT = 6  # one combination of word and frame in so many is kept for the test
+SplitName = Literal["train", "dev", "test"]
+HELD_OUT = 6  # one in so many combinations of word and frame is reserved for the test
 
 
-class Cast(NamedTuple):
-    """The words of a thread, one for each answer: in its opening and in its questions; in English, these are one."""
+class ThreadWords(NamedTuple):
+    """The words of a thread, one per answer; the words of the questions are the same in English."""
 
-    marks: tuple[Word, ...]
-    subjects: tuple[Word, ...]
+    opening: tuple[Word, ...]
+    questions: tuple[Word, ...]
 
 
 @dataclass(frozen=True)
 class Phenomenon:
     """A kind of sentence that needs context.
 
-    `variable` names what an opening sets until the next one sets it anew; without it, each word is a variable
-    of its own and keeps its value for the whole document.
+    `variable` is the name of what an opening sets until the next opening sets it again; without it, each word is a
+    variable of its own and keeps its value for the whole document.
     """
 
     name: str
     answers: int
     openings: tuple[Frame, ...]
     questions: tuple[Frame, ...]
-    cast: Callable[[Random, set[str]], Cast | None]
+    draw_words: Callable[[Random, set[str]], ThreadWords | None]
     variable: str | None = None
 
 
-class Turn(NamedTuple):
-    """One sentence of a thread, ready to be said; `marks` has the word `x` for each answer."""
+class ThreadSentence(NamedTuple):
+    """One sentence of a thread; `words` has the word for the slot `x`, one per answer."""
 
     frame: Frame
     fillers: Mapping[str, Word]
-    marks: tuple[Word, ...]
+    words: tuple[Word, ...]
 
-    def voiced(self, answer: int) -> Frame:
-        """Say the sentence with one answer, in both languages."""
-        said = say(self.frame, {**self.fillers, "x": self.marks[answer]})
-        return Frame(said.source, choose(said.target, answer))
+    def realize(self, answer: int) -> Frame:
+        """Return the sentence with one answer, in both languages."""
+        filled = fill(self.frame, {**self.fillers, "x": self.words[answer]})
+        return Frame(filled.source, choose_answer(filled.target, answer))
 
-    def answers(self) -> list[str]:
-        """Give the translation with each of the answers."""
-        return [self.voiced(answer).target for answer in range(len(self.marks))]
+    def translations(self) -> list[str]:
+        """Return the translation with each of the answers."""
+        return [self.realize(answer).target for answer in range(len(self.words))]
 
 
 @dataclass(frozen=True)
 class Thread:
-    """An opening and the questions it decides."""
+    """An opening and the questions whose translation it decides."""
 
     phenomenon: Phenomenon
-    cast: Cast
+    words: ThreadWords
 
     @property
-    def holds(self) -> set[str]:
-        """Name what no other sentence may touch while the thread runs: its variable and its English words."""
-        words = {word.source for word in (*self.cast.marks, *self.cast.subjects)}
+    def reserved(self) -> set[str]:
+        """What no other sentence may use while the thread is open: its variable and its English words."""
+        words = {word.source for word in (*self.words.opening, *self.words.questions)}
         return words | ({self.phenomenon.variable} if self.phenomenon.variable else set())
 
-    def opening(self, rng: Random) -> Turn:
+    def opening(self, rng: Random) -> ThreadSentence:
         """Draw the sentence that decides."""
         frame = rng.choice(self.phenomenon.openings)
-        return Turn(frame, fillers(rng, frame), self.cast.marks)
+        return ThreadSentence(frame, draw_fillers(rng, frame), self.words.opening)
 
-    def questions(self, rng: Random, split: Split, count: int) -> list[Turn]:
-        """Draw different sentences that are decided; there are no more than the split has `variety`."""
+    def questions(self, rng: Random, split: SplitName, count: int) -> list[ThreadSentence]:
+        """Draw `count` different questions, at most `question_count`."""
         drawn = rng.sample(self._frames(split), count)
-        return [Turn(frame, fillers(rng, frame), self.cast.subjects) for frame in drawn]
+        return [ThreadSentence(frame, draw_fillers(rng, frame), self.words.questions) for frame in drawn]
 
-    def variety(self, split: Split) -> int:
+    def question_count(self, split: SplitName) -> int:
         """Count the frames in which the split may use the thread's word."""
         return len(self._frames(split))
 
-    def _frames(self, split: Split) -> list[Frame]:
-        number = self.cast.subjects[0].number
-        return [f for index, f in enumerate(self.phenomenon.questions) if belongs(split, number, index)]
+    def _frames(self, split: SplitName) -> list[Frame]:
+        number = self.words.questions[0].number
+        return [f for index, f in enumerate(self.phenomenon.questions) if is_allowed(split, number, index)]
 
 
-def belongs(split: Split, word: int, frame: int) -> bool:
-    """Tell whether a split may use word number `word` in frame number `frame`.
+def is_allowed(split: SplitName, word: int, frame: int) -> bool:
+    """Return whether a split may use word number `word` in frame number `frame`.
 
-    Every sixth combination is the test's alone, and the test has no others.
+    Every sixth combination is reserved for the test, which has no others.
     """
     return ((word + frame) % HELD_OUT == 0) == (split == "test")
 
 
-def draw(rng: Random, phenomenon: Phenomenon, avoid: set[str]) -> Thread | None:
-    """Draw a thread that touches nothing in `avoid`, if there is one."""
+def draw_thread(rng: Random, phenomenon: Phenomenon, avoid: set[str]) -> Thread | None:
+    """Draw a thread that uses nothing in `avoid`, if there is one."""
     if phenomenon.variable in avoid:
         return None
-    cast = phenomenon.cast(rng, avoid)
-    return Thread(phenomenon, cast) if cast else None
+    words = phenomenon.draw_words(rng, avoid)
+    return Thread(phenomenon, words) if words else None
 
 
-def fillers(rng: Random, frame: Frame, fits: Callable[[Word], bool] = lambda _: True) -> dict[str, Word]:
-    """Draw words for the slots that decide nothing, no word twice; nouns must fit."""
+def draw_fillers(rng: Random, frame: Frame, fits: Callable[[Word], bool] = lambda _: True) -> dict[str, Word]:
+    """Draw different words for the slots that do not affect the answer; nouns must satisfy `fits`."""
     chosen: dict[str, Word] = {}
-    for slot in _fillable(frame):
+    for slot in _filler_slots(frame):
         noun = slot in ("thing", "thing2", "animal")
         words = [word for word in lexicon.FILLERS[slot] if not noun or fits(word)]
         chosen[slot] = rng.choice([word for word in words if word not in chosen.values()])
@@ -119,60 +119,60 @@ def fillers(rng: Random, frame: Frame, fits: Callable[[Word], bool] = lambda _: 
 
 
 @cache
-def _fillable(frame: Frame) -> tuple[str, ...]:
+def _filler_slots(frame: Frame) -> tuple[str, ...]:
     return tuple(sorted(slots(frame) - {"x"}))
 
 
-def _free(words: Iterable[Word], avoid: set[str]) -> list[Word]:
+def _without(words: Iterable[Word], avoid: set[str]) -> list[Word]:
     return [word for word in words if word.source not in avoid]
 
 
 def _objects(rng: Random, avoid: set[str]) -> tuple[Word, Word, Word]:
-    """Draw a thing of each gender, all three alike in the frames that are held out for them."""
+    """Draw a thing of each gender, with the same held-out frames for all three."""
     rest = rng.randrange(HELD_OUT)
     masculine, feminine, neuter = (
-        rng.choice([word for word in _free(things, avoid) if word.number % HELD_OUT == rest])
+        rng.choice([word for word in _without(things, avoid) if word.number % HELD_OUT == rest])
         for things in lexicon.THINGS.values()
     )
     return masculine, feminine, neuter
 
 
-def _pronoun(rng: Random, avoid: set[str]) -> Cast:
-    marks = _objects(rng, avoid)
-    return Cast(marks, (marks[0],) * 3)
+def _pronoun(rng: Random, avoid: set[str]) -> ThreadWords:
+    things = _objects(rng, avoid)
+    return ThreadWords(things, (things[0],) * 3)
 
 
-def _possessive(rng: Random, avoid: set[str]) -> Cast:
+def _possessive(rng: Random, avoid: set[str]) -> ThreadWords:
     masculine, feminine, neuter = _objects(rng, avoid)
-    mark = rng.choice((masculine, neuter))
-    return Cast((mark, feminine), (mark, mark))
+    thing = rng.choice((masculine, neuter))
+    return ThreadWords((thing, feminine), (thing, thing))
 
 
-def _address(rng: Random, avoid: set[str]) -> Cast:
-    subject = rng.choice(_free(lexicon.ALL_THINGS, avoid))
-    return Cast((rng.choice(lexicon.FRIENDS), rng.choice(lexicon.STRANGERS)), (subject, subject))
+def _address(rng: Random, avoid: set[str]) -> ThreadWords:
+    thing = rng.choice(_without(lexicon.ALL_THINGS, avoid))
+    return ThreadWords((rng.choice(lexicon.FRIENDS), rng.choice(lexicon.STRANGERS)), (thing, thing))
 
 
-def _speaker(rng: Random, avoid: set[str]) -> Cast:
+def _speaker(rng: Random, avoid: set[str]) -> ThreadWords:
     names = rng.choice(lexicon.MEN), rng.choice(lexicon.WOMEN)
     job = rng.choice(lexicon.JOBS)
-    return Cast(names, (job, job))
+    return ThreadWords(names, (job, job))
 
 
-def _sense(rng: Random, avoid: set[str]) -> Cast | None:
+def _sense(rng: Random, avoid: set[str]) -> ThreadWords | None:
     nouns = [noun for noun in lexicon.AMBIGUOUS if noun.word.source not in avoid]
     if not nouns:
         return None
     noun = rng.choice(nouns)
-    return Cast(noun.topics, (noun.word, noun.word))
+    return ThreadWords(noun.topics, (noun.word, noun.word))
 
 
-def _term(rng: Random, avoid: set[str]) -> Cast | None:
+def _term(rng: Random, avoid: set[str]) -> ThreadWords | None:
     terms = [term for term in lexicon.TERMS if term[0].source not in avoid]
     if not terms:
         return None
     term = rng.choice(terms)
-    return Cast(term, term)
+    return ThreadWords(term, term)
 
 
 PHENOMENA = (
@@ -183,4 +183,4 @@ PHENOMENA = (
     Phenomenon("sense", 2, frames.TOPICS, frames.SENSE, _sense),
     Phenomenon("term", 2, frames.FIRST_MENTIONS, frames.TERM, _term),
 )
-NAMES = tuple(phenomenon.name for phenomenon in PHENOMENA)
+PHENOMENON_NAMES = tuple(phenomenon.name for phenomenon in PHENOMENA)

@@ -1,4 +1,4 @@
-"""Synthetic documents: the German agrees, the suite is balanced exactly, distances are what they say."""
+"""Synthetic documents: the German agrees, the suite is exactly balanced, the stated distances are right."""
 
 import json
 import re
@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from tram.data.corpus import read_parallel
 from tram.errors import InputError
-from tram.synthetic import Item, generate, suite, write
-from tram.synthetic.grammar import GENDERS, Frame, Word, choose, inflect, say
+from tram.synthetic import SyntheticItem, generate, suite, write_folder
+from tram.synthetic.grammar import GENDERS, Frame, Word, choose_answer, fill, inflect
 from tram.synthetic.lexicon import ALL_THINGS, AMBIGUOUS, ANIMALS, FILLERS, JOBS, TERMS, THINGS
-from tram.synthetic.threads import Split
+from tram.synthetic.threads import SplitName
 
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+SPLITS: tuple[SplitName, ...] = ("train", "dev", "test")
 SEEDS = st.integers(0, 10**9)
 ANSWERS = {"pronoun": 3, "possessive": 2, "address": 2, "speaker": 2, "sense": 2, "term": 2}
 
-# How a reader recognises the sentences that decide, written down anew.
+# How a reader recognises the deciding sentences, written independently of the frames.
 ANNOUNCED = re.compile(
     r"(?:Today we are talking about|Now we come to|The next story is about|Our next topic is"
     r"|Let us now look at|Our topic is now) (?:a|an) (?:very special )?(?P<noun>[\w ]+)\."
@@ -42,7 +42,7 @@ OPENINGS = {
 
 
 @pytest.fixture(scope="module")
-def items() -> list[Item]:
+def items() -> list[SyntheticItem]:
     return list(suite(seed=5, items_per_cell=24, distances=(1, 2, 7, 30)))
 
 
@@ -50,7 +50,7 @@ def words(sentence: str) -> list[str]:
     return re.findall(r"\w+", sentence)
 
 
-def groups(items: list[Item]) -> list[list[Item]]:
+def groups(items: list[SyntheticItem]) -> list[list[SyntheticItem]]:
     found = defaultdict(list)
     for item in items:
         found[item.group].append(item)
@@ -77,7 +77,7 @@ def groups(items: list[Item]) -> list[list[Item]]:
 def test_articles_and_adjectives_agree_with_the_noun(noun: str, nominative: str, accusative: str, dative: str) -> None:
     word = next(word for word in ALL_THINGS if word.source == noun)
     frame = Frame("-", "{der alte x}, {einen alten x}, {meinem alten x}")
-    assert say(frame, {"x": word}).target == f"D{nominative[1:]}, {accusative}, {dative}"
+    assert fill(frame, {"x": word}).target == f"D{nominative[1:]}, {accusative}, {dative}"
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_an_unknown_determiner_is_refused() -> None:
 
 @pytest.mark.parametrize(("noun", "said"), [("oven", "an oven"), ("table", "a table"), ("umbrella", "an umbrella")])
 def test_english_article_goes_by_the_sound(noun: str, said: str) -> None:
-    assert say(Frame("I see {a x}.", ""), {"x": Word(noun, "")}).source == f"I see {said}."
+    assert fill(Frame("I see {a x}.", ""), {"x": Word(noun, "")}).source == f"I see {said}."
 
 
-def test_choose_takes_the_same_answer_everywhere() -> None:
-    assert choose("<er|sie> kommt und <er|sie> bleibt.", 1) == "Sie kommt und sie bleibt."
+def test_the_same_answer_is_chosen_everywhere() -> None:
+    assert choose_answer("<er|sie> kommt und <er|sie> bleibt.", 1) == "Sie kommt und sie bleibt."
 
 
-def test_every_noun_has_one_entry_and_the_genders_are_equally_many() -> None:
+def test_every_noun_has_one_entry_and_the_genders_are_equally_frequent() -> None:
     nouns = [*ALL_THINGS, *ANIMALS, *(term for term, _ in TERMS), *JOBS, *(noun.word for noun in AMBIGUOUS)]
     assert len({word.source for word in nouns}) == len(nouns)
     targets = [target for word in nouns for target in word.target.strip("<>").split("|")]
@@ -136,7 +136,7 @@ def test_every_noun_has_one_entry_and_the_genders_are_equally_many() -> None:
     split=st.sampled_from(SPLITS),
     distances=st.sampled_from((None, (3,), (1, 12))),
 )
-def test_documents_are_well_formed(seed: int, split: Split, distances: tuple[int, ...] | None) -> None:
+def test_documents_are_well_formed(seed: int, split: SplitName, distances: tuple[int, ...] | None) -> None:
     for document in generate(seed, 3, distances, split=split):
         assert len(document.source) == len(document.target) >= 10
         for sentence in (*document.source, *document.target):
@@ -151,7 +151,7 @@ def test_the_seed_decides_everything(seed: int) -> None:
     assert list(suite(seed, 2, (2,))) == list(suite(seed, 2, (2,)))
 
 
-def test_documents_with_another_number_before_them_stay_the_same() -> None:
+def test_more_documents_do_not_change_the_first_ones() -> None:
     assert list(generate(3, 5)) == list(generate(3, 9))[:5]
 
 
@@ -163,12 +163,12 @@ def test_seeds_and_splits_share_no_document() -> None:
 
 
 @pytest.mark.parametrize("bounds", [(10, 40), (2, 2), (60, 61)])
-def test_documents_keep_to_their_length(bounds: tuple[int, int]) -> None:
+def test_documents_have_the_requested_length(bounds: tuple[int, int]) -> None:
     assert all(bounds[0] <= len(document.source) <= bounds[1] for document in generate(1, 40, sentences=bounds))
 
 
 @pytest.mark.parametrize("distance", [1, 4, 60])
-def test_pronouns_stand_at_the_only_distance_allowed(distance: int) -> None:
+def test_pronouns_occur_only_at_the_given_distance(distance: int) -> None:
     found = 0
     for document in generate(8, 30, (distance,)):
         announced = None
@@ -181,7 +181,7 @@ def test_pronouns_stand_at_the_only_distance_allowed(distance: int) -> None:
     assert found > 10
 
 
-def test_only_the_phenomena_asked_for_occur() -> None:
+def test_only_the_requested_phenomena_occur() -> None:
     pronouns = [sentence for document in generate(9, 40, phenomena=("pronoun",)) for sentence in document.source]
     assert sum(bool(re.search(r"\bit\b", sentence, re.I)) for sentence in pronouns) > 100
     assert not any(
@@ -190,7 +190,7 @@ def test_only_the_phenomena_asked_for_occur() -> None:
 
 
 def test_it_follows_the_thing_announced_last() -> None:
-    """The stated rule, applied by a reader with a list of genders, never errs."""
+    """The stated rule, applied with a list of genders, is never wrong."""
     gender = {word.source: word.gender for word in ALL_THINGS}
     said = {"m": {"er", "ihn"}, "f": {"sie"}, "n": {"es"}}
     for document in generate(11, 100):
@@ -217,14 +217,14 @@ def test_you_follows_whoever_was_greeted_last() -> None:
 
 
 def test_half_of_the_sentences_need_context() -> None:
-    telling = [*(word.source for word in JOBS), *(noun.word.source for noun in AMBIGUOUS), "its?", "your?"]
+    patterns = [*(word.source for word in JOBS), *(noun.word.source for noun in AMBIGUOUS), "its?", "your?"]
     terms = [f"the {term.source}" for term, _ in TERMS]
-    asked = re.compile(rf"\b({'|'.join(telling + terms)})\b", re.I)
+    asked = re.compile(rf"\b({'|'.join(patterns + terms)})\b", re.I)
     sentences = [sentence for document in generate(13, 200) for sentence in document.source]
     assert 0.45 < sum(bool(asked.search(sentence)) for sentence in sentences) / len(sentences) < 0.6
 
 
-def test_training_has_all_answers_equally_often() -> None:
+def test_training_has_all_answers_about_equally_often() -> None:
     gender = {"er": "m", "ihn": "m", "sie": "f", "es": "n"}
     pronouns: Counter[str] = Counter()
     possessives: Counter[bool] = Counter()
@@ -243,12 +243,12 @@ def test_training_has_all_answers_equally_often() -> None:
         assert max(counts.values()) < 1.25 * min(counts.values())
 
 
-def test_the_test_has_new_combinations_only() -> None:
+def test_the_test_split_has_only_new_combinations() -> None:
     """No test sentence about a noun occurs in training, though every noun does; openings are free."""
     nouns = [*ALL_THINGS, *ANIMALS, *(term for term, _ in TERMS), *JOBS, *(noun.word for noun in AMBIGUOUS)]
     about = re.compile(rf"\b({'|'.join(word.source for word in nouns)})\b")
 
-    def sentences(split: Split, documents: int) -> set[str]:
+    def sentences(split: SplitName, documents: int) -> set[str]:
         made = generate(14, documents, split=split)
         free = OPENINGS.values()
         return {
@@ -264,11 +264,11 @@ def test_the_test_has_new_combinations_only() -> None:
     assert {match[1] for sentence in train for match in about.finditer(sentence)} == {word.source for word in nouns}
 
 
-def test_the_test_asks_of_things_what_training_does_not() -> None:
+def test_the_test_split_has_questions_that_training_does_not() -> None:
     slots = {word.source: slot for slot, filler in FILLERS.items() for word in filler if slot != "thing2"}
     any_filler = re.compile(rf"\b({'|'.join(sorted(slots, key=len, reverse=True))})\b")
 
-    def combinations(split: Split, documents: int) -> set[tuple[str, str]]:
+    def combinations(split: SplitName, documents: int) -> set[tuple[str, str]]:
         found = set()
         for document in generate(15, documents, split=split):
             noun = ""
@@ -288,7 +288,7 @@ def test_the_test_asks_of_things_what_training_does_not() -> None:
 # The suite.
 
 
-def test_variants_differ_in_the_deciding_words_only(items: list[Item]) -> None:
+def test_variants_differ_in_the_deciding_words_only(items: list[SyntheticItem]) -> None:
     most = {"pronoun": 1, "possessive": 1, "address": 2, "speaker": 1, "sense": 1, "term": 2}
     for item in items:
         variants = [item.reference, *item.contrastive]
@@ -315,7 +315,7 @@ def test_verbs_and_possessives_agree_with_the_address() -> None:
     assert seen == verbs.keys() | pronouns.keys() | possessives.keys()
 
 
-def test_each_source_sentence_has_each_answer_equally_often(items: list[Item]) -> None:
+def test_each_source_sentence_has_each_answer_equally_often(items: list[SyntheticItem]) -> None:
     references: dict[tuple[str, int, str], Counter[str]] = defaultdict(Counter)
     for item in items:
         references[item.phenomenon, item.distance, item.source][item.reference] += 1
@@ -324,7 +324,7 @@ def test_each_source_sentence_has_each_answer_equally_often(items: list[Item]) -
         assert len(set(counts.values())) == 1
 
 
-def test_a_group_shares_all_but_the_deciding_sentence(items: list[Item]) -> None:
+def test_a_group_shares_all_but_the_deciding_sentence(items: list[SyntheticItem]) -> None:
     for group in groups(items):
         assert {item.source for item in group} == {group[0].source}
         assert {frozenset([item.reference, *item.contrastive]) for item in group} == {
@@ -343,7 +343,7 @@ def test_a_group_shares_all_but_the_deciding_sentence(items: list[Item]) -> None
             assert all(same[:place] + same[place + 1 :])
 
 
-def test_the_distance_is_to_the_last_sentence_that_decides(items: list[Item]) -> None:
+def test_the_distance_is_to_the_last_sentence_that_decides(items: list[SyntheticItem]) -> None:
     for item in items:
         context = item.source_context
         assert OPENINGS[item.phenomenon].search(context[-item.distance])
@@ -352,8 +352,8 @@ def test_the_distance_is_to_the_last_sentence_that_decides(items: list[Item]) ->
             assert not any(OPENINGS[item.phenomenon].fullmatch(sentence) for sentence in later)
 
 
-def test_nothing_between_gives_the_answer_away(items: list[Item]) -> None:
-    telling = {
+def test_nothing_in_between_reveals_the_answer(items: list[SyntheticItem]) -> None:
+    patterns = {
         "pronoun": r"\b[Ii]ts?\b",
         "possessive": r"\b[Ii]ts?\b",
         "address": r"\b[Yy]our?\b",
@@ -361,7 +361,7 @@ def test_nothing_between_gives_the_answer_away(items: list[Item]) -> None:
     }
     for item in items:
         subject = next((noun for noun in _subjects(item.phenomenon) if noun in words(item.source)), None)
-        pattern = telling.get(item.phenomenon) or rf"\b{subject}\b"
+        pattern = patterns.get(item.phenomenon) or rf"\b{subject}\b"
         between = item.source_context[len(item.source_context) - item.distance + 1 :]
         assert not any(re.search(pattern, sentence) for sentence in between)
 
@@ -372,7 +372,7 @@ def _subjects(phenomenon: str) -> list[str]:
     return [noun.word.source for noun in AMBIGUOUS]
 
 
-def test_terms_are_copied_from_the_first_mention(items: list[Item]) -> None:
+def test_terms_are_copied_from_the_first_mention(items: list[SyntheticItem]) -> None:
     nouns = {word.target for term in TERMS for word in term}
     for item in items:
         if item.phenomenon == "term":
@@ -382,7 +382,7 @@ def test_terms_are_copied_from_the_first_mention(items: list[Item]) -> None:
             assert answer == first != wrong
 
 
-def test_distractors_of_other_genders_stand_between(items: list[Item]) -> None:
+def test_distractors_of_other_genders_occur_in_between(items: list[SyntheticItem]) -> None:
     gender = {word.source: word.gender for word in (*ALL_THINGS, *ANIMALS)}
     far = [item for item in items if item.phenomenon == "pronoun" and item.distance == 30]
     for item in far:
@@ -398,9 +398,9 @@ def test_cells_are_filled_up_to_whole_groups() -> None:
 # The folder.
 
 
-def test_write_gives_documents_suite_and_description(tmp_path: Path) -> None:
+def test_the_folder_contains_documents_suite_and_description(tmp_path: Path) -> None:
     out = tmp_path / "synthetic"
-    write(out, documents=40, distance=5, seed=3, items_per_cell=6)
+    write_folder(out, documents=40, distance=5, seed=3, items_per_cell=6)
     expected = {f"{split}.{side}" for split in SPLITS for side in ("en", "de")}
     assert {path.name for path in out.iterdir()} == expected | {"suite.jsonl", "README.md"}
     read = list(read_parallel(out / "train.en", out / "train.de"))
@@ -422,9 +422,9 @@ def test_write_gives_documents_suite_and_description(tmp_path: Path) -> None:
     assert "seed 3" in (out / "README.md").read_text(encoding="utf-8")
 
 
-def test_write_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_writing_twice_results_in_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write(tmp_path / name, documents=3, distance=2, items_per_cell=2)
+        write_folder(tmp_path / name, documents=3, distance=2, items_per_cell=2)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
@@ -455,13 +455,13 @@ def test_an_unknown_phenomenon_is_refused() -> None:
 
 def test_bad_settings_leave_no_file_behind(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="documents=0"):
-        write(tmp_path / "out", documents=0)
+        write_folder(tmp_path / "out", documents=0)
     with pytest.raises(InputError, match="distances="):
-        write(tmp_path / "out", documents=1, distance=0)
+        write_folder(tmp_path / "out", documents=1, distance=0)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("taken")
     with pytest.raises(InputError, match="out"):
-        write(tmp_path / "out", documents=1, distance=1, items_per_cell=2)
+        write_folder(tmp_path / "out", documents=1, distance=1, items_per_cell=2)
