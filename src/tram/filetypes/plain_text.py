@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tram.text.sentences import _spans
+from tram.text.sentences import sentence_spans
 
 # What stands before the text of a list item or a heading. A bullet makes a line an item wherever it stands;
 # "3. " may be a date after a line break.
@@ -53,7 +53,7 @@ def split_document(text: str, language: str) -> PlainText:
     gaps: list[str] = []
     kept = 0  # text up to here is in sentences and gaps
     for start, end in _blocks(text):
-        for first, last in _spans(text[start:end], language):
+        for first, last in sentence_spans(text[start:end], language):
             sentence = text[start + first : start + last]
             if not any(map(str.isalnum, sentence)):
                 continue

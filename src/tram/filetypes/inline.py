@@ -1,0 +1,377 @@
+"""Inline markup: where the tags of a source sentence go in its translation.
+
+    place("Press the red button.", tags, "Drück den roten Knopf.", alignment)      → Placed(tags, by_position=False)
+
+Words are those of `word_spans`; an alignment is a list of (source word, target word). Whatever the alignment says:
+no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, no word is cut,
+and empty elements keep their order. If the translation equals the source, every tag stays where it was.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tram.filetypes.base import RESERVED, Tag, is_placeholder
+
+Alignment = Sequence[tuple[int, int]]
+
+# A word, or one sign. Scripts without blanks between words have one word per character.
+IDEOGRAPHS = (
+    "\u2e80-\u2fff\u3005-\u3007\u3040-\u30ff\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.-][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
+
+BRIDGE = -0.1  # an unaligned word costs little between two words that belong to a tag, and is left out at the edges
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The tags of a translation; `by_position` warns that some were placed without an alignment."""
+
+    tags: tuple[Tag, ...]
+    by_position: bool
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return start and end of each word and each sign."""
+    return [match.span() for match in WORD.finditer(text)]
+
+
+def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | None) -> Placed:
+    """Put the tags of a source sentence into its translation.
+
+    alignment: (source word, target word) pairs, or None to place tags by relative position.
+    A tag without its partner belongs to markup that starts before or ends after the sentence.
+    """
+    if not tags or source == target:
+        return Placed(tuple(tags), by_position=False)
+    words = word_spans(target)
+    placing = _Placing(words, _links(source, target, words, alignment))
+    root = parse(source, tags)
+    root.end = len(target)
+    placing.lay_out(root, 0, len(words))
+    result: list[Tag] = []
+    _emit(root, result)
+    return Placed(tuple(result), by_position=alignment is None)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A pair of tags with everything inside it, or a single tag.
+
+    words: the source words (first, behind the last) that it covers.
+    left: a tag without content follows a word directly and moves with that word.
+    start, end: character positions in the target.
+    """
+
+    opening: Tag | None
+    closing: Tag | None
+    words: tuple[int, int]
+    order: int = 0
+    left: bool = True
+    pair: bool = True
+    from_start: bool = False  # its opening tag is in an earlier sentence
+    to_end: bool = False
+    children: list["Node"] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+
+    @property
+    def covers_words(self) -> bool:
+        """Whether it is around something, as opposed to a point between words."""
+        return self.pair and self.words[0] < self.words[1]
+
+    @property
+    def has_points(self) -> bool:
+        """Whether it contains a tag that must keep its place in the order of empty elements."""
+        return not self.covers_words or any(child.has_points for child in self.children)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it must keep its place among its siblings."""
+        return self.has_points or self.from_start or self.to_end
+
+
+def parse(source: str, tags: Sequence[Tag]) -> Node:
+    """Return the tags as a tree. Tags that are not properly nested become points, like empty elements."""
+    spans = word_spans(source)
+    partners = _partners(tags)
+    unopened = [i for i, tag in enumerate(tags) if tag.kind == "close" and partners.get(i) == -1]
+    root = Node(None, None, (0, len(spans)))
+    stack = [root]
+    for i in reversed(unopened):
+        node = Node(None, tags[i], (0, 0), order=-1, from_start=True)
+        stack[-1].children.append(node)
+        stack.append(node)
+    for order, tag in enumerate(tags):
+        if tag.kind == "open" and order in partners:
+            node = Node(tag, None, (_first_word(spans, tag.position), 0), order, to_end=partners[order] == -1)
+            stack[-1].children.append(node)
+            stack.append(node)
+        elif tag.kind == "close" and order in partners:
+            node = stack.pop()
+            node.closing = tag
+            last = _last_word(spans, tag.position)
+            start = node.opening.position if node.opening else 0
+            node.words = (node.words[0] if source[start : tag.position].strip() else last, last)
+            node.left = _follows_word(source, tag.position)
+        else:
+            where = _last_word(spans, tag.position)
+            point = Node(tag, None, (where, where), order, _follows_word(source, tag.position), pair=False)
+            stack[-1].children.append(point)
+    for node in stack[1:]:
+        node.words = (node.words[0], len(spans))
+    return root
+
+
+def _partners(tags: Sequence[Tag]) -> dict[int, int]:
+    """Index of each tag's partner; -1 if that is in another sentence; nothing for tags that cross other pairs."""
+    partners: dict[int, int] = {}
+    stack: list[int] = []
+    for i, tag in enumerate(tags):
+        if tag.kind == "open":
+            stack.append(i)
+        elif tag.kind == "close":
+            if stack and tags[stack[-1]].key == tag.key:
+                partners[i] = stack.pop()
+                partners[partners[i]] = i
+            elif not stack:
+                partners[i] = -1
+            else:  # crosses the pair on top of the stack: both tags of the crossing one are points
+                stack = [j for j in stack if tags[j].key != tag.key]
+    return partners | dict.fromkeys(stack, -1)
+
+
+def _first_word(spans: list[tuple[int, int]], position: int) -> int:
+    return next((i for i, (_, end) in enumerate(spans) if end > position), len(spans))
+
+
+def _last_word(spans: list[tuple[int, int]], position: int) -> int:
+    return next((i for i, (start, _) in enumerate(spans) if start >= position), len(spans))
+
+
+def _follows_word(source: str, position: int) -> bool:
+    """Whether a point moves with the word before it rather than the word after it."""
+    before, after = source[:position][-1:], source[position : position + 1]
+    return bool(before.strip()) or not after.strip()
+
+
+def _links(source: str, target: str, words: list[tuple[int, int]], alignment: Alignment | None) -> list[list[int]]:
+    """Return the source words of each target word."""
+    sources = word_spans(source)
+    if alignment is None:
+        pairs = _by_position(sources, words, len(source), len(target))
+    else:
+        pairs = {(s, t) for s, t in alignment if 0 <= s < len(sources) and 0 <= t < len(words)}
+    placeholders = {source[start]: s for s, (start, _) in enumerate(sources) if is_placeholder(source[start])}
+    exact = {placeholders[target[start]]: t for t, (start, _) in enumerate(words) if target[start] in placeholders}
+    fixed = set(exact.values())
+    pairs = {(s, t) for s, t in pairs if s not in exact and t not in fixed} | set(exact.items())
+    links: list[list[int]] = [[] for _ in words]
+    for s, t in sorted(pairs):
+        links[t].append(s)
+    return links
+
+
+def _by_position(
+    sources: list[tuple[int, int]], targets: list[tuple[int, int]], source_length: int, target_length: int
+) -> set[tuple[int, int]]:
+    """Link each word to the one at the same share of the sentence, in both directions."""
+
+    def nearest(middle: float, spans: list[tuple[int, int]]) -> int:
+        return min(range(len(spans)), key=lambda i: abs(sum(spans[i]) / 2 - middle))
+
+    if not sources or not targets:
+        return set()
+    scale = target_length / source_length
+    forward = {(s, nearest(sum(span) / 2 * scale, targets)) for s, span in enumerate(sources)}
+    backward = {(nearest(sum(span) / 2 / scale, sources), t) for t, span in enumerate(targets)}
+    covered = {t for _, t in forward}
+    return forward | {(s, t) for s, t in backward if t not in covered}
+
+
+class _Placing:
+    """One sentence's words and links, and the layout of tags over them."""
+
+    def __init__(self, words: list[tuple[int, int]], links: list[list[int]]) -> None:
+        self.words = words
+        self.links = links
+
+    def lay_out(self, parent: Node, first: int, last: int) -> None:
+        """Place the children of a node that covers the target words first … last - 1."""
+        self._pairs(parent, first, last)
+        self._points(parent, first, last)
+
+    def _pairs(self, parent: Node, first: int, last: int) -> None:
+        """Give each child that covers words a run of target words that no other child has."""
+        pairs = [child for child in parent.children if child.covers_words]
+        owners: list[Node | None] = [None] * len(self.words)
+        # Children whose order matters come first; then small ones, which have fewer places to go.
+        others = sorted((c for c in pairs if not c.is_ordered), key=lambda c: c.words[1] - c.words[0])
+        low = first
+        for child in [*(c for c in pairs if c.is_ordered), *others]:
+            begin = low if child.is_ordered else first
+            start, end = self._run(child, parent, owners, begin, last)
+            owners[start:end] = [child] * (end - start)
+            low = end if child.is_ordered else low
+            self._span(child, parent, start, end)
+            self.lay_out(child, start, end)
+
+    def _span(self, child: Node, parent: Node, first: int, last: int) -> None:
+        """Set the characters that a child covers, within its parent's."""
+        if first < last:
+            start, end = self.words[first][0], self.words[last - 1][1]
+        else:
+            start = end = self.words[first - 1][1] if first else parent.start
+        start = parent.start if child.from_start else max(start, parent.start)
+        child.start, child.end = min(start, parent.end), parent.end if child.to_end else max(end, start)
+
+    def _run(self, child: Node, parent: Node, owners: list[Node | None], low: int, high: int) -> tuple[int, int]:
+        """Return the run of free words that fits a child's source words best; an empty run if none is free."""
+        free = [owner is None for owner in owners[low:high]]
+        if child.words == parent.words and all(free):
+            return low, high
+        values = [self._value(word, child) for word in range(low, high)]
+        if child.from_start or child.to_end:
+            size = _edge_run(values if child.from_start else values[::-1], free if child.from_start else free[::-1])
+            return (low, low + size) if child.from_start else (high - size, high)
+        best = _best_run([value if is_free else float("-inf") for value, is_free in zip(values, free, strict=True)])
+        if best is None:
+            length = max(parent.words[1] - parent.words[0], 1)
+            middle = low + (sum(child.words) / 2 - parent.words[0]) / length * (high - low)
+            return _nearest_free(middle, owners, low, high)
+        return low + best[0], low + best[1]
+
+    def _value(self, word: int, child: Node) -> float:
+        """Between 1, if a target word is linked only into a child, and -1, if only to other words."""
+        links = self.links[word]
+        if not links:
+            return BRIDGE
+        inside = sum(child.words[0] <= s < child.words[1] for s in links)
+        return 2 * inside / len(links) - 1 if inside else -1.0
+
+    def _points(self, parent: Node, first: int, last: int) -> None:
+        """Place the children that are points, in their order and outside of their siblings."""
+        fixed = [child for child in parent.children if child.covers_words]
+        ordered = [child for child in fixed if child.is_ordered]
+        points = [child for child in parent.children if not child.covers_words]
+        low = parent.start
+        for point in points:
+            low = max([low, *(child.end for child in ordered if child.order < point.order)])
+            high = min([parent.end, *(child.start for child in ordered if child.order > point.order)])
+            position = min(max(self._point(point, first, last), low), high)
+            for sibling in fixed:
+                if sibling.start < position < sibling.end:
+                    edges = (
+                        [sibling.end, sibling.start] if sibling.order < point.order else [sibling.start, sibling.end]
+                    )
+                    position = next(edge for edge in edges if low <= edge <= high)
+            low = position
+            _collapse(point, position)
+
+    def _point(self, point: Node, first: int, last: int) -> int:
+        """Return the position next to the target word that a point's neighbour is linked to."""
+        neighbour = point.words[0] - 1 if point.left else point.words[0]
+        linked = [word for word in range(first, last) if neighbour in self.links[word]]
+        if linked:
+            return self.words[linked[-1]][1] if point.left else self.words[linked[0]][0]
+        known = [word for word in range(first, last) if any(s <= neighbour for s in self.links[word])]
+        if known:  # behind the words of everything before it
+            return self.words[known[-1]][1]
+        return self.words[first][0] if first < last else 0
+
+
+def _collapse(node: Node, position: int) -> None:
+    """Put a node without words, and all inside it, at one position."""
+    node.start = node.end = position
+    for child in node.children:
+        _collapse(child, position)
+
+
+def _best_run(values: list[float]) -> tuple[int, int] | None:
+    """Return the run with the greatest positive sum."""
+    best, result = 0.0, None
+    total, start = 0.0, 0
+    for i, value in enumerate(values):
+        if total <= 0:
+            total, start = 0.0, i
+        total += value
+        if total > best:
+            best, result = total, (start, i + 1)
+    return result
+
+
+def _edge_run(values: list[float], free: list[bool]) -> int:
+    """Return how many words from the edge on have the greatest sum."""
+    best, size, total = 0.0, 0, 0.0
+    for count, (value, is_free) in enumerate(zip(values, free, strict=True), 1):
+        if not is_free:
+            break
+        total += value
+        if total > best:
+            best, size = total, count
+    return size
+
+
+def _nearest_free(middle: float, owners: list[Node | None], low: int, high: int) -> tuple[int, int]:
+    """Return the free word nearest to a position, or an empty run between two children if there is none."""
+    free = [word for word in range(low, high) if owners[word] is None]
+    if free:
+        word = min(free, key=lambda i: abs(i + 0.5 - middle))
+        return word, word + 1
+    between = [word for word in range(low + 1, high) if owners[word - 1] is not owners[word]]
+    first, last = (owners[low], owners[high - 1]) if low < high else (None, None)
+    edges = [low] * (first is None or not first.from_start) + [high] * (last is None or not last.to_end)
+    at = min([*between, *edges] or [high], key=lambda i: abs(i - middle))
+    return at, at
+
+
+def _emit(node: Node, result: list[Tag]) -> None:
+    """Append the tags of a node in order; nesting follows from the tree."""
+    if node.opening:
+        result.append(Tag(node.opening.kind, node.opening.key, node.start))
+    for child in sorted(node.children, key=lambda child: (child.start, child.end, child.order)):
+        _emit(child, result)
+    if node.closing:
+        result.append(Tag(node.closing.kind, node.closing.key, node.end))
+
+
+def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[Tag]) -> list[str]:
+    """Return which laws a placement breaks; for tests and as a last check before a file is written."""
+    placed = list(placed)
+    problems = []
+    if sorted((t.kind, t.key) for t in tags) != sorted((t.kind, t.key) for t in placed):
+        problems.append("a tag is lost or doubled")
+    if [t.key for t in tags if t.kind == "empty"] != [t.key for t in placed if t.kind == "empty"]:
+        problems.append("empty elements change their order")
+    positions = [t.position for t in placed]
+    if positions != sorted(positions) or any(not 0 <= p <= len(target) for p in positions):
+        problems.append("positions are not in order")
+    if _is_nested(tags) and not _is_nested(placed):
+        problems.append("tags are not nested")
+    if source != target:
+        if any(start < p < end for start, end in word_spans(target) for p in positions):
+            problems.append("a word is cut")
+        if word_spans(source) and not _around_all(source, tags) <= _around_all(target, placed):
+            problems.append("a tag around the whole sentence does not stay around it")
+    return problems
+
+
+def _is_nested(tags: Sequence[Tag]) -> bool:
+    return len(_partners(tags)) == sum(tag.kind != "empty" for tag in tags)
+
+
+def _around_all(text: str, tags: Sequence[Tag]) -> set[int]:
+    """Return the keys of pairs that are around all words."""
+    spans = word_spans(text)
+    partners = _partners(tags)
+    if not spans:
+        return {tag.key for i, tag in enumerate(tags) if i in partners and partners[i] >= 0}
+    return {
+        tag.key
+        for i, tag in enumerate(tags)
+        if tag.kind == "open"
+        and partners.get(i, -1) >= 0
+        and tag.position <= spans[0][0]
+        and tags[partners[i]].position >= spans[-1][1]
+    }

@@ -1,0 +1,298 @@
+"""Spans that must come out of a translation as they went in: URLs, code, placeholders, emoji, foreign scripts.
+
+    protected = protect("Open https://example.org with %s.")
+    protected.text                                   # "Open ␟ with ␟.", a copy sentinel for each span
+    restored = protected.restore("Öffne ␟ mit ␟.")
+    restored.text, restored.complete                 # "Öffne https://example.org mit %s.", True
+
+Do-not-translate lists and glossaries work by the same means: the content that is put back is the term, or its fixed
+translation. `translate_protected` does all of it around a function that translates strings.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from tram.filetypes.base import RESERVED
+from tram.text.special_ids import SENTINELS
+
+EXTENSIONS = (
+    "bash bat bin bmp c cc cfg conf cpp cs css csv db deb dll doc docx epub exe gif go gz h hpp htm html ini iso java"
+    " jpeg jpg js json jsx lock log lua md mo mp3 mp4 odt ogg pdf php png po ppt pptx py rb rs rst rtf sh so sql srt"
+    " svg tar tex tif tiff tmx toml ts tsv tsx ttf txt vtt wav webp whl xlf xliff xls xlsx xml xz yaml yml zip"
+)
+UNITS = (
+    "%|‰|°[CF]?|km/h|m/s|[kcmµn]?m[²³]?|[km]?g|ml|dl|cl|l|[mµn]?s|min|h|[kMGT]?Hz|[kKMGTP]i?B|[kMGT]?bit(?:/s)?|[kMGT]?bps|"
+    "[kM]?Wh?|[km]?V|mAh?|px|pt|em|rem|dpi|fps|rpm|mph|lbs?|oz|ft|[€$£¥]"
+)
+# Each look behind has a fixed length, as `re` asks for.
+AFTER_EXTENSION = "|".join(rf"(?<=\.{extension})" for extension in EXTENSIONS.split())
+# Possessive quantifiers and the looks behind keep the search linear: no pattern starts inside its own repetition.
+PATTERNS = {
+    "placeholder": rf"[{RESERVED}]",
+    "url": r"""(?<!\w)(?:(?:https?|ftp|file|git|ssh|wss?)://|mailto:|www\.)
+               (?:\([^\s()<>]*+\)|[^\s()<>"“”„«»])*(?:\([^\s()<>]*+\)|[^\s()<>"“”„«».,;:!?'’\]}])""",
+    "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++",
+    "code": r"""`[^`\n]++` | </?[A-Za-z][^<>\n]*+> | &\#?\w{2,31};
+              | (?<![\w.:>-])(?>(?:\w++(?:\.|::|->))*+)\w++\(\) | (?<![\w:])\w++(?:::\w++)++
+              | \b(?=\w*[A-Za-z])(?=\w*_\w)\w++ | \b0x[0-9A-Fa-f]++\b""",
+    "format": r"""\{\{[^{}\n]*+\}\} | \{%[^%\n]*+%\} | [$\#]\{[^{}\s]++\} | \$\([^()\s]*+\)
+                | \{(?:\w[^{}\s]*+)?\} | \$[A-Z_][A-Z0-9_]++\b | %\(\w++\)[-+\#0-9.]*+[a-zA-Z]
+                | (?<!\d)%(?:\d+\$)?[-+\#0]*+\d*+(?:\.\d++)?(?:hh?|ll?|z|j|t|L)?[sdifuxXoeEgGcpn@](?!\w)
+                | (?<!\d)%L?\d{1,2}(?!\w) | (?<!\d\s)%%""",
+    "path": rf"""(?<![\w/.~])(?:~|\.{{1,2}})?/(?:[\w@+-]|[./](?=[\w@+-]))++/?
+               | (?<!\w)[A-Za-z]:\\[^\s<>"|]*[^\s<>"|.,;:!?)]
+               | (?<![\w./-])(?=[\w-])(?:[\w-]|[./](?=[\w-]))++(?:{AFTER_EXTENSION})(?![./]?\w)""",
+    "domain": r"""(?<![\w.-])(?:[a-z0-9-]|\.(?=[a-z0-9-]))++(?<=\.(?:com|org|net|edu|gov|dev))\b
+                  (?:/[\w./?=&%\#-]*[\w/])?""",
+    "option": r"(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s,;)\]]*[^\s,;.)\]])?|-[A-Za-z0-9](?![\w.,-]))",
+    "number": rf"""(?<![\w.,])\d++(?:[.,\u00a0\u202f]\d++)*+[\s\u00a0\u202f]?(?:{UNITS})(?!\w)
+                 | [€$£¥]\s?\d++(?:[.,]\d++)*+ | (?<![\w.])v?\d++(?:\.\d++){{2,}}+\b""",
+}
+JOINERS = "\u200d\ufe0e\ufe0f\u20e3"  # inside emoji sequences
+# Letters whose names do not begin with a script, but which Latin text has.
+LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", "ANGSTROM", "OHM")
+
+TERM_START = re.compile(r"\w+|[^\w\s]")
+
+TranslateStrings = Callable[[list[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class VerbatimRules:
+    """What is copied.
+
+    keep: terms that are not translated; glossary: terms with a fixed translation. Both match whole words, and a term
+    in lower case also matches with a capital.
+    known: whether a character can be translated; None: all can, but for symbols and letters of other scripts.
+    scripts: first words of the Unicode names of the letters of both languages.
+    """
+
+    keep: tuple[str, ...] = ()
+    glossary: Mapping[str, str] = field(default_factory=dict)
+    known: Callable[[str], bool] | None = None
+    scripts: tuple[str, ...] = LATIN_NAMES
+
+    @cached_property
+    def terms(self) -> dict[str, list[tuple[str, str | None]]]:
+        """Terms with their fixed translations by their first word in lower case, longer ones first."""
+        contents: dict[str, str | None] = {**dict.fromkeys(self.keep), **self.glossary}
+        result: dict[str, list[tuple[str, str | None]]] = {}
+        for term in sorted(contents, key=len, reverse=True):
+            start = TERM_START.match(term)
+            if start:
+                result.setdefault(start[0].lower(), []).append((term, contents[term]))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a source text, and what is put in its place in the translation."""
+
+    start: int
+    end: int
+    kind: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A translation with its spans put back; a span is lost or doubled if its sentinel did not appear once."""
+
+    text: str
+    lost: tuple[str, ...] = ()
+    doubled: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every span is present exactly once."""
+        return not self.lost and not self.doubled
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A text whose spans are sentinels; the number of a sentinel is that of its span."""
+
+    text: str
+    contents: tuple[str, ...]
+
+    @property
+    def needs_translation(self) -> bool:
+        """Whether a letter is left outside of the spans."""
+        return any(c.isalpha() and c not in SENTINELS for c in self.text)
+
+    def restore(self, translation: str) -> Restored:
+        """Put the spans back; the second appearance of a sentinel, and any sentinel of no span, is dropped."""
+        used = dict(zip(SENTINELS, self.contents, strict=False))
+        counts = Counter(c for c in translation if c in SENTINELS)
+        seen: set[str] = set()
+        parts = []
+        for character in translation:
+            if character not in SENTINELS:
+                parts.append(character)
+            elif character in used and character not in seen:
+                seen.add(character)
+                parts.append(used[character])
+        lost = tuple(content for sentinel, content in used.items() if not counts[sentinel])
+        doubled = tuple(used.get(sentinel, "") for sentinel, n in counts.items() if n > 1 or sentinel not in used)
+        return Restored("".join(parts), lost, doubled)
+
+    def by_parts(self, translate: TranslateStrings) -> str:
+        """Translate the text between the spans piece by piece: worse, but every span is kept by construction."""
+        pieces = re.split(f"([{SENTINELS}])", self.text)
+        wanted = [i for i, piece in enumerate(pieces) if any(map(str.isalpha, piece))]
+        for i, result in zip(wanted, translate([pieces[i].strip() for i in wanted]) if wanted else [], strict=True):
+            bare = "".join(c for c in result if c not in SENTINELS)
+            pieces[i] = pieces[i].replace(pieces[i].strip(), bare)
+        return self.restore("".join(pieces)).text
+
+
+def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:  # noqa: B008 (frozen)
+    """Return the spans of a text in order; they do not overlap."""
+    spans = [Span(*m.span(), str(m.lastgroup), m[0]) for m in _pattern().finditer(text) if m[0]]
+    if rules.keep or rules.glossary:
+        terms = list(_terms(text, rules))
+        spans = [s for s in spans if not any(s.start < t.end and t.start < s.end for t in terms)] + terms
+    taken = bytearray(len(text))
+    for span in spans:
+        taken[span.start : span.end] = b"\1" * (span.end - span.start)
+    spans += _foreign(text, taken, rules)
+    return sorted(spans, key=lambda span: span.start)
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in PATTERNS.items()), re.VERBOSE)
+
+
+def _terms(text: str, rules: VerbatimRules) -> Iterator[Span]:
+    """Find the terms of the do-not-translate list and the glossary, longer ones first."""
+    end = 0
+    for word in TERM_START.finditer(text):
+        if word.start() < end:
+            continue
+        for term, fixed in rules.terms.get(word[0].lower(), ()):
+            found = text[word.start() : word.start() + len(term)]
+            capital = term[:1].upper() + term[1:]
+            if found in (term, capital) and not text[word.start() + len(term) :][:1].isalnum():
+                end = word.start() + len(term)
+                if fixed is not None and found != term:
+                    fixed = fixed[:1].upper() + fixed[1:]
+                yield Span(word.start(), end, "term", found if fixed is None else fixed)
+                break
+
+
+def _foreign(text: str, taken: bytearray, rules: VerbatimRules) -> Iterator[Span]:
+    """Find runs of symbols and of letters that the languages do not have, with the blanks and signs inside a run."""
+    start = end = -1
+    for i, character in enumerate(text):
+        if taken[i]:
+            continue_run = False
+        elif _is_foreign(character, rules) or (start >= 0 and end == i and character in JOINERS):
+            if start < 0:
+                start = i
+            end = i + 1
+            continue
+        else:  # a blank or a sign may be followed by more of the run
+            continue_run = start >= 0 and not character.isalnum() and character not in "\n\r"
+        if start >= 0 and not continue_run:
+            yield Span(start, end, "foreign", text[start:end])
+            start = -1
+    if start >= 0:
+        yield Span(start, end, "foreign", text[start:end])
+
+
+def _is_foreign(character: str, rules: VerbatimRules) -> bool:
+    if character.isascii():
+        return False
+    if rules.known is not None and not character.isspace() and not rules.known(character):
+        return True
+    return _is_symbol_or_script(character, rules.scripts)
+
+
+@lru_cache(maxsize=4096)
+def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
+    category = unicodedata.category(character)
+    if category in ("So", "Sm", "Sk", "Co", "Cn"):
+        return True
+    if category[0] == "L" or category == "Nd":
+        return not unicodedata.name(character, "LATIN").startswith(scripts)
+    return category[0] == "M" and category != "Mn"  # spacing marks belong to letters of other scripts
+
+
+def protect(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Protected]:  # noqa: B008 (frozen)
+    """Replace the spans of a sentence by sentinels.
+
+    Almost always one `Protected`; a sentence with more spans than there are sentinels is cut at blanks into several,
+    whose translations are joined with blanks.
+    """
+    spans = find_spans(text, rules)
+    if len(spans) > len(SENTINELS):
+        spans = _merged(text, spans)
+    parts, start = [], 0
+    while len(spans) > len(SENTINELS):
+        cut = _cut(text, spans)
+        parts.append(_protected(text, start, cut, [s for s in spans if s.end <= cut]))
+        spans = [s for s in spans if s.end > cut]
+        start = len(text) - len(text[cut:].lstrip())
+    return [*parts, _protected(text, start, len(text), spans)]
+
+
+def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
+    pieces = []
+    for sentinel, span in zip(SENTINELS, spans, strict=False):
+        pieces += [text[start : span.start], sentinel]
+        start = span.end
+    return Protected("".join([*pieces, text[start:end]]), tuple(span.content for span in spans))
+
+
+def _merged(text: str, spans: list[Span]) -> list[Span]:
+    """Join spans between which there is no letter."""
+    result = spans[:1]
+    for span in spans[1:]:
+        last, between = result[-1], text[result[-1].end : span.start]
+        if any(map(str.isalpha, between)):
+            result.append(span)
+        else:
+            result[-1] = Span(last.start, span.end, last.kind, last.content + between + span.content)
+    return result
+
+
+def _cut(text: str, spans: list[Span]) -> int:
+    """Return where to end a part that has as many spans as there are sentinels, at the latest."""
+    low, high = spans[len(SENTINELS) // 2].end, spans[len(SENTINELS)].start
+    ends = [m.start() for m in re.finditer(r"\s", text[:high]) if m.start() >= low]
+    ends = [end for end in ends if not any(s.start < end < s.end for s in spans)]
+    after_sign = [end for end in ends if text[end - 1] in ",;:)–—"]
+    return (after_sign or ends or [high])[-1]
+
+
+def translate_protected(
+    sentences: Sequence[str],
+    translate: TranslateStrings,
+    rules: VerbatimRules = VerbatimRules(),  # noqa: B008 (frozen)
+) -> list[Restored]:
+    """Translate sentences with their spans protected; one that loses a span is translated again by parts.
+
+    A sentence without a letter outside its spans comes back as it is. `lost` and `doubled` of a result are those of
+    the first attempt, so that a caller can count and mark them; its text has every span exactly once.
+    """
+    parts = [protect(sentence, rules) for sentence in sentences]
+    flat = [part for row in parts for part in row]
+    wanted = [part for part in flat if part.needs_translation]
+    answers = iter(translate([part.text for part in wanted]) if wanted else [])
+    restored = iter([p.restore(next(answers) if p.needs_translation else p.text) for p in flat])
+    results = []
+    for row in parts:
+        found = [next(restored) for _ in row]
+        texts = [
+            result.text if result.complete else part.by_parts(translate)
+            for part, result in zip(row, found, strict=True)
+        ]
+        lost = tuple(content for result in found for content in result.lost)
+        doubled = tuple(content for result in found for content in result.doubled)
+        results.append(Restored(" ".join(texts), lost, doubled))
+    return results
