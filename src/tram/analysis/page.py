@@ -1,4 +1,4 @@
-"""One HTML page from the reports in a folder, whenever they were made: nothing from the network, light and dark.
+"""One HTML page from the reports in a folder: self-contained, loads nothing from the network, light and dark.
 
 write_page(Path("analysis"))               # reads NAME.md, NAME.svg and NAME.json there, writes index.html
 """
@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from markdown_it import MarkdownIt
+
 from tram.errors import InputError
 from tram.files import write_text
 
 ORDER = ("position", "attribution", "planted", "attention", "memory-size", "placement", "window", "complexity")
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
+# Markdown that a report does not use. Links and pictures would lead out of the page.
+LEFT_AS_TEXT = ["image", "link", "autolink", "reference", "html_inline", "html_block", "blockquote", "hr", "lheading"]
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fff; --line: #ccc; --soft: #f3f3f3; --link: #0059a3; }
@@ -40,7 +44,7 @@ summary { cursor: pointer; }
 
 @dataclass(frozen=True)
 class Part:
-    """One report as files: its name, its Markdown, and, where they are there, its picture and its numbers."""
+    """A report as files: its name, its Markdown and, if they exist, its picture and its numbers."""
 
     name: str
     text: str
@@ -49,7 +53,7 @@ class Part:
 
     @property
     def title(self) -> str:
-        """The first heading of the text, or the name."""
+        """Return the first heading of the text, or the name."""
         found = re.search(r"^# (.+)$", self.text, re.M)
         return found[1].strip() if found else self.name
 
@@ -58,14 +62,14 @@ def write_page(folder: Path) -> Path:
     """Write index.html from all reports found in a folder."""
     parts = find_parts(folder)
     if not parts:
-        raise InputError(f"{folder}: holds no report (NAME.md beside NAME.json); run an analysis with this --output")
+        raise InputError(f"{folder}: has no report (NAME.md beside NAME.json); run an analysis with this --output")
     path = folder / "index.html"
     write_text(path, page(parts))
     return path
 
 
 def find_parts(folder: Path) -> list[Part]:
-    """The reports in a folder, in the paper's order, those of other names behind them."""
+    """Return the reports in a folder, in the paper's order, followed by those with other names."""
     names = [path.stem for path in folder.glob("*.md") if path.with_suffix(".json").exists()]
     known = {name: number for number, name in enumerate(ORDER)}
     return [_part(folder, name) for name in sorted(names, key=lambda name: (known.get(name, len(ORDER)), name))]
@@ -85,7 +89,7 @@ def _part(folder: Path, name: str) -> Part:
 
 
 def page(parts: list[Part]) -> str:
-    """The whole page."""
+    """Return the page as HTML."""
     entries = "".join(f'<li><a href="#{_id(part.name)}">{html.escape(part.title)}</a></li>' for part in parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -108,7 +112,7 @@ def _id(name: str) -> str:
 
 
 def inline_svg(path: Path, name: str, title: str) -> str:
-    """A picture as an element of the page: its ids made its own, nothing in it that could run or load."""
+    """Return a picture as an element of the page, with ids of its own and without anything that could run or load."""
     try:
         root = ElementTree.fromstring(path.read_bytes())
     except (OSError, ElementTree.ParseError) as error:
@@ -128,7 +132,7 @@ def inline_svg(path: Path, name: str, title: str) -> str:
                 own = re.sub(r"url\(#", f"url(#{_id(name)}-", value)
                 element.set(key, f"#{_id(name)}-{own[1:]}" if local == "href" and own.startswith("#") else own)
     if points := re.fullmatch(r"([\d.]+)pt", root.get("width", "")):
-        root.set("style", f"max-width: {1.5 * float(points[1]):.0f}pt")  # a column's figure is not blown up to a page's
+        root.set("style", f"max-width: {1.5 * float(points[1]):.0f}pt")  # a narrow figure is not stretched to the page
     root.set("role", "img")
     root.set("aria-label", title)
     ElementTree.register_namespace("", SVG)
@@ -136,82 +140,15 @@ def inline_svg(path: Path, name: str, title: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-# Markdown, as far as the reports write it: headings, paragraphs, lists, tables, code, emphasis.
-
-
 def to_html(text: str, shift: int = 0) -> str:
-    """Markdown → HTML; all text is escaped. shift: how many levels deeper the headings go."""
-    blocks = [_block(block, shift) for block in _blocks(text)]
-    return "\n".join(blocks)
-
-
-def _blocks(text: str) -> list[list[str]]:
-    """Runs of lines between blank ones; a fenced block is one run, and a heading stands alone."""
-    blocks: list[list[str]] = [[]]
-    fenced = False
-    for line in text.splitlines():
-        fence = line.startswith("```")
-        if fence and not fenced:
-            blocks.append([line])
-        elif fenced or line.strip():
-            if not fenced and line.startswith("#"):
-                blocks.append([])
-            blocks[-1].append(line)
-        if (fence and fenced) or (not fenced and not fence and (not line.strip() or line.startswith("#"))):
-            blocks.append([])
-        fenced ^= fence
-    return [block for block in blocks if block]
-
-
-def _block(lines: list[str], shift: int) -> str:
-    first = lines[0]
-    if first.startswith("```"):
-        body = [line for line in lines[1:] if not line.startswith("```")]
-        return f"<pre><code>{html.escape(chr(10).join(body))}</code></pre>"
-    if heading := re.fullmatch(r"(#{1,6}) (.*)", first):
-        level = min(len(heading[1]) + shift, 6)
-        return f"<h{level}>{inline(heading[2])}</h{level}>"
-    if len(lines) > 1 and first.startswith("|") and re.fullmatch(r"\|[\s|:-]+\|?", lines[1]):
-        return _table(lines)
-    if re.match(r"[-*] |\d+\. ", first):
-        return _list(lines)
-    return f"<p>{inline(' '.join(line.strip() for line in lines))}</p>"
-
-
-def _list(lines: list[str]) -> str:
-    items: list[str] = []
-    for line in lines:
-        if item := re.match(r"(?:[-*]|\d+\.) (.*)", line):
-            items.append(item[1])
-        else:
-            items[-1] += " " + line.strip()
-    kind = "ol" if lines[0][0].isdigit() else "ul"
-    return f"<{kind}>" + "".join(f"<li>{inline(item)}</li>" for item in items) + f"</{kind}>"
-
-
-def _table(lines: list[str]) -> str:
-    header, rule, *rows = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines)
-    right = [cell.endswith(":") for cell in rule]
-
-    def row(cells: list[str], tag: str) -> str:
-        found = []
-        for number, cell in enumerate(cells):
-            style = ' class="right"' if number < len(right) and right[number] else ""
-            found.append(f"<{tag}{style}>{inline(cell.replace(chr(92) + '|', '|'))}</{tag}>")
-        return f"<tr>{''.join(found)}</tr>"
-
-    body = "".join(row(cells, "td") for cells in rows)
-    return f'<div class="table"><table><thead>{row(header, "th")}</thead><tbody>{body}</tbody></table></div>'
-
-
-def inline(text: str) -> str:
-    """Escape a run of text and set its code and its emphasis."""
-    parts = re.split(r"`([^`]+)`", text)  # every second part is code
-    return "".join(
-        f"<code>{html.escape(part)}</code>" if number % 2 else _emphasis(part) for number, part in enumerate(parts)
-    )
-
-
-def _emphasis(text: str) -> str:
-    text = re.sub(r"\*\*(\S(?:.*?\S)?)\*\*", r"<strong>\1</strong>", html.escape(text))
-    return re.sub(r"(?<![*\w])\*(\S(?:[^*]*?\S)?)\*(?![*\w])", r"<em>\1</em>", text)
+    """Convert Markdown to HTML that neither loads nor runs anything; headings go `shift` levels deeper."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(LEFT_AS_TEXT)
+    tokens = markdown.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1:]) + shift, 6)}"
+        elif token.attrs.pop("style", None) == "text-align:right":
+            token.attrSet("class", "right")
+    rendered: str = markdown.renderer.render(tokens, markdown.options, {})
+    scrolling = rendered.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    return scrolling.strip()

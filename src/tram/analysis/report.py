@@ -17,6 +17,10 @@ from tram.files import write_json, write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# The space before a word that would start a list, a heading or a quotation if it came first in a line
+UNFIT_TO_START = re.compile(r" (?=>|(?:[-+*#=]+|\d+[.)])(?: |$))")
+GLUE = "\0"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -53,14 +57,11 @@ def wrap_markdown(text: str, width: int = 120) -> str:
 def _wrap_block(block: str, width: int) -> str:
     if block.startswith(("|", "#", "![")):
         return block
-    items = re.split(r"\n(?=- )", block)
-    return "\n".join(
-        textwrap.fill(
-            " ".join(item.split()),
-            width,
-            subsequent_indent="  " if item.startswith("- ") else "",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for item in items
-    )
+    return "\n".join(_wrap_paragraph(item, width) for item in re.split(r"\n(?=- )", block))
+
+
+def _wrap_paragraph(text: str, width: int) -> str:
+    indent = "  " if text.startswith("- ") else ""
+    glued = UNFIT_TO_START.sub(GLUE, " ".join(text.split()))
+    lines = textwrap.fill(glued, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return lines.replace(GLUE, " ")
