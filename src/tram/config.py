@@ -20,6 +20,7 @@ from tram.files import write_text
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+MemorySide = Literal["source", "target", "both"]  # encoder, decoder or both
 S = TypeVar("S", bound="Section")
 
 
@@ -33,7 +34,7 @@ class MemoryConfig(Section):
     """The recurrent memory. The defaults are the paper's."""
 
     slots: Positive = Field(16, description="vectors of the memory, d_M in the paper")
-    side: Literal["source", "target", "both"] = Field("both", description="in the encoder, the decoder, or both")
+    side: MemorySide = Field("both", description="in the encoder, the decoder, or both")
     layers: tuple[int, ...] = Field((-1,), min_length=1, description="layers with a memory, from 0; -1 is the last")
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="positions of the slots")
     read: Literal["norm", "add", "scaled"] = Field(

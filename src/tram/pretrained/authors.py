@@ -1,10 +1,10 @@
-"""Checkpoints of the paper's authors, made into model folders of tram.
+"""Import of the paper authors' checkpoints as tram model folders.
 
     import_authors(Path("authors.pt"), Path("model"), heads=8, side="both")
 
-A checkpoint is a PyTorch state dict with BART's names and a memory unit, `rnn`, in some layers, or in none: a model of
-sentences. All sizes are read from the shapes of its tensors; what does not fit is refused by the name of the tensor.
-With their vocabulary and BPE codes the folder takes text, without them ids.
+A checkpoint is a PyTorch state dict with BART's names and a memory unit, `rnn`, in some layers; a sentence model has
+none. All sizes are read from the shapes of the tensors, and a tensor that does not fit is refused by name. With the
+authors' vocabulary and BPE codes, the model folder translates text, otherwise ids.
 """
 
 import hashlib
@@ -13,28 +13,30 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tram.config import MemoryConfig, ModelConfig
+from tram.config import MemoryConfig, MemorySide, ModelConfig
 from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
-from tram.pretrained.subword_files import read_text
+from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.pipeline import TextPipeline
 
-Side = Literal["source", "target", "both"]
-
-SIDES = {"source": ("encoder",), "target": ("decoder",), "both": ("encoder", "decoder")}
-POSITION_OFFSET = 2  # BART's position tables begin with two rows that no token uses
+STACKS: dict[MemorySide, tuple[str, ...]] = {
+    "source": ("encoder",),
+    "target": ("decoder",),
+    "both": ("encoder", "decoder"),
+}
+POSITION_OFFSET = 2  # BART's position tables begin with two unused rows
 
 EMBEDDING = "model.shared.weight"
 COPIES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
 OUTPUT_BIAS = "final_logits_bias"
 
-# Our names and theirs, inside a layer.
+# tram's names and the authors' names inside a layer.
 LAYER_NAMES = {
     "self_attention.context.table": "rnn.ds_query_init",
     "self_attention.context.first_norm": "rnn.ds_layernorm",
@@ -57,8 +59,8 @@ OTHER_NAMES = {
     "tokens.weight": EMBEDDING,
     "bias": OUTPUT_BIAS,
     **{
-        f"{side}.embeddings.{ours}": f"model.{side}.{theirs}"
-        for side in ("encoder", "decoder")
+        f"{stack}.embeddings.{ours}": f"model.{stack}.{theirs}"
+        for stack in STACKS["both"]
         for ours, theirs in {
             "positions": "embed_positions.weight",
             "norm.weight": "layernorm_embedding.weight",
@@ -68,15 +70,15 @@ OTHER_NAMES = {
 }
 
 LAYER = r"layers\.([0-9]+)\."
-UNIT = re.compile(rf"model\.(encoder|decoder)\.{LAYER}rnn(\.|_layer_norm\.)")
-UNUSED_IN_UNIT = re.compile(r"\.rnn\.ds_linear\.(weight|bias)$")
+MEMORY_UNIT = re.compile(rf"model\.(encoder|decoder)\.{LAYER}rnn(\.|_layer_norm\.)")
+UNUSED_IN_MEMORY = re.compile(r"\.rnn\.ds_linear\.(weight|bias)$")
 
 
 def import_authors(
     checkpoint: Path,
     out: Path,
     heads: int,
-    side: Side,
+    side: MemorySide,
     vocab: Path | None = None,
     codes: Path | None = None,
     source_language: str = "en",
@@ -84,23 +86,26 @@ def import_authors(
 ) -> None:
     """Write a checkpoint of the authors as a model folder, or refuse it and write nothing.
 
-    heads, side: attention heads and the side or sides whose memory is switched on: shapes do not tell. Without a
-    memory in the checkpoint, the side says nothing. vocab, codes: both or none; the languages are those of Moses.
+    heads, side: number of attention heads, and the sides whose memory is used; neither can be read from the shapes.
+    side is ignored if the checkpoint has no memory.
+    vocab, codes: the authors' vocabulary and BPE codes, both or neither; the languages are those of Moses.
     """
     if (vocab is None) != (codes is None):
         missing = "--codes" if codes is None else "--vocab"
-        raise InputError(f"{vocab or codes}: --vocab and --codes belong together; give {missing}, too, or neither")
-    check_place(out)
+        raise InputError(
+            f"{vocab or codes}: --vocab and --codes belong together; give {missing}, too, or neither of them"
+        )
+    check_output_folder(out)
     state = read_state_dict(checkpoint)
-    model = build(state, heads, side)
+    model = build_model(state, heads, side)
     text = None
     if vocab is not None and codes is not None:
-        text = read_text(vocab, codes, model.vocabulary, source_language, target_language)
-    save_model(model, out.resolve(), text, card(checkpoint, model, text))
+        text = read_text_pipeline(vocab, codes, model.vocabulary, source_language, target_language)
+    save_model(model, out.resolve(), text, model_card(checkpoint, model, text))
 
 
-def check_place(out: Path) -> None:
-    """Refuse to put a model folder where something stands: its place would be taken."""
+def check_output_folder(out: Path) -> None:
+    """Refuse an output folder that is not empty, because its files would be replaced."""
     try:
         if not any(out.iterdir()):
             return
@@ -114,13 +119,13 @@ def check_place(out: Path) -> None:
 
 @dataclass(frozen=True)
 class StateDict:
-    """The tensors of a checkpoint by the authors' names, and the file they came from."""
+    """The tensors of a checkpoint by the authors' names, and the file they were read from."""
 
     path: Path
     tensors: dict[str, Tensor]
 
     def tensor(self, name: str, *shape: int | None) -> Tensor:
-        """The tensor called `name`, which must be there in this shape; None: any size but 0."""
+        """Return the tensor `name`, which must have this shape; None in a shape means any size but 0."""
         if name not in self.tensors:
             raise InputError(
                 f"{self.path}: lacks the tensor `{name}`; give a complete checkpoint of the authors' model"
@@ -130,67 +135,71 @@ class StateDict:
         if len(shape) != tensor.dim() or sizes != list(tensor.shape):
             wanted = ", ".join("any" if size is None else str(size) for size in shape)
             raise InputError(
-                f"{self.path}: `{name}` has shape {list(tensor.shape)}, the rest of the file asks for [{wanted}];"
+                f"{self.path}: `{name}` has shape {list(tensor.shape)}, but the other tensors require [{wanted}];"
                 " give a checkpoint of the authors' model"
             )
         if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):
-            raise InputError(f"{self.path}: `{name}` holds values that are no finite numbers; take another checkpoint")
+            raise InputError(
+                f"{self.path}: `{name}` contains values that are not finite numbers; use another checkpoint"
+            )
         return tensor.float()
 
-    def layers(self, side: str) -> int:
-        """The number of layers of the encoder or the decoder."""
-        found = {int(match[1]) for name in self.tensors if (match := re.match(rf"model\.{side}\.{LAYER}", name))}
+    def layers(self, stack: str) -> int:
+        """Return the number of layers of the encoder or the decoder."""
+        found = {int(match[1]) for name in self.tensors if (match := re.match(rf"model\.{stack}\.{LAYER}", name))}
         count = max(len(found), 1)
         for layer in range(count):
             if layer not in found:
-                raise InputError(f"{self.path}: lacks the layer `model.{side}.layers.{layer}`; take another checkpoint")
+                raise InputError(f"{self.path}: lacks the layer `model.{stack}.layers.{layer}`; use another checkpoint")
         return count
 
-    def memory_layers(self, side: str) -> list[int]:
-        """The layers of the encoder or the decoder that hold a memory unit, from 0."""
-        units = (UNIT.match(name) for name in self.tensors)
-        return sorted({int(unit[2]) for unit in units if unit and unit[1] == side})
+    def memory_layers(self, stack: str) -> list[int]:
+        """Return the layers of the encoder or the decoder that have a memory unit, counted from 0."""
+        units = (MEMORY_UNIT.match(name) for name in self.tensors)
+        return sorted({int(unit[2]) for unit in units if unit and unit[1] == stack})
 
 
 def read_state_dict(path: Path) -> StateDict:
-    """Read a state dict that lies in the file itself or under `state_dict` or `model`, and make its names uniform."""
-    loaded = load(path)
+    """Read the state dict of a file, or the one under its key `state_dict` or `model`, with uniform names."""
+    loaded = load_torch_file(path)
     for key in ("state_dict", "model"):
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
             loaded = loaded[key]
             break
     if not isinstance(loaded, dict) or not loaded or not all(isinstance(name, str) for name in loaded):
-        raise InputError(f"{path}: holds no state dict; give a file made by torch.save(model.state_dict(), FILE)")
+        raise InputError(f"{path}: contains no state dict; give a file made by torch.save(model.state_dict(), FILE)")
     for name, value in loaded.items():
         if not isinstance(value, Tensor):
-            raise InputError(f"{path}: `{name}` is no tensor; give a file made by torch.save(model.state_dict(), FILE)")
-    # A wrapper around the authors' model puts `model.` before all names, also those that begin with it anyway.
+            raise InputError(
+                f"{path}: `{name}` is not a tensor; give a file made by torch.save(model.state_dict(), FILE)"
+            )
+    # A wrapper around the authors' model prefixes all names with `model.`, even those that already begin with it.
     if all(name.startswith("model.") for name in loaded) and any(name.startswith("model.model.") for name in loaded):
         loaded = {name.removeprefix("model."): value for name, value in loaded.items()}
     return StateDict(path, loaded)
 
 
-def load(path: Path) -> Any:
-    """What a PyTorch file holds: tensors, numbers, texts and containers of them, never code."""
+def load_torch_file(path: Path) -> Any:
+    """Load a PyTorch file of tensors, numbers, strings and containers of them; no code is run."""
     try:
         file = path.open("rb")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the authors' checkpoint file") from error
     try:
-        with file, warnings.catch_warnings(action="ignore"):  # about pickle; what matters comes as an error
+        with file, warnings.catch_warnings(action="ignore"):  # warnings about pickle; real problems are errors
             return torch.load(file, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise InputError(
-            f"{path}: is no PyTorch file of tensors alone (other objects are not loaded, they could run code);"
+            f"{path}: is not a PyTorch file of tensors only (other objects are not loaded: they could run code);"
             " give a file made by torch.save(model.state_dict(), FILE)"
         ) from error
-    except Exception as error:  # torch meets damaged files with errors of many kinds, KeyError and OSError too
-        raise InputError(f"{path}: is damaged or no PyTorch file; take another copy of it") from error
+    except Exception as error:  # torch raises many kinds of errors for damaged files, including KeyError and OSError
+        raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
 
 
-def build(state: StateDict, heads: int, side: Side) -> Transformer:
-    """The model that a state dict describes, with its weights."""
-    check_tied(state)
+def build_model(state: StateDict, heads: int, side: MemorySide) -> Transformer:
+    """Return the model that a state dict describes, with its weights."""
+    check_tied_embeddings(state)
     config = read_config(state, heads, side)
     model = Transformer(config, len(state.tensors[EMBEDDING]))
     known = {EMBEDDING, OUTPUT_BIAS, *COPIES}
@@ -202,22 +211,22 @@ def build(state: StateDict, heads: int, side: Side) -> Transformer:
     for name in state.tensors:
         if name not in known and not is_unused(name, side):
             raise InputError(
-                f"{state.path}: holds the unknown tensor `{name}`; only the authors' model with sinusoidal"
+                f"{state.path}: contains the unknown tensor `{name}`; only the authors' model with sinusoidal"
                 " memory positions can be imported"
             )
     return model
 
 
-def check_tied(state: StateDict) -> None:
-    """Refuse embeddings that are not one and the same for encoder, decoder and output."""
+def check_tied_embeddings(state: StateDict) -> None:
+    """Refuse a checkpoint whose encoder, decoder and output do not share one embedding."""
     embedding = state.tensor(EMBEDDING, None, None)
     for name in COPIES:
         if name in state.tensors and not torch.equal(state.tensor(name, *embedding.shape), embedding):
             raise InputError(f"{state.path}: `{name}` differs from `{EMBEDDING}`; only tied embeddings can be imported")
 
 
-def read_config(state: StateDict, heads: int, side: Side) -> ModelConfig:
-    """The settings that the shapes of the tensors tell."""
+def read_config(state: StateDict, heads: int, side: MemorySide) -> ModelConfig:
+    """Return the model config that follows from the shapes of the tensors."""
     vocabulary, d_model = state.tensors[EMBEDDING].shape
     if heads < 1 or d_model % heads:
         raise InputError(
@@ -227,7 +236,7 @@ def read_config(state: StateDict, heads: int, side: Side) -> ModelConfig:
     table = "model.encoder.embed_positions.weight"
     positions = len(state.tensor(table, None, d_model)) - POSITION_OFFSET
     if positions < 3:
-        raise InputError(f"{state.path}: `{table}` has no rows for a sentence of one token; take another checkpoint")
+        raise InputError(f"{state.path}: `{table}` is too small for a sentence of one token; use another checkpoint")
     bias = OUTPUT_BIAS in state.tensors and bool(state.tensor(OUTPUT_BIAS, 1, vocabulary).any())
     return ModelConfig(
         d_model=d_model,
@@ -239,50 +248,50 @@ def read_config(state: StateDict, heads: int, side: Side) -> ModelConfig:
         max_positions=positions,
         max_length=min(128, positions),
         output_bias=bias,
-        memory=read_memory(state, side),
+        memory=read_memory_config(state, side),
     )
 
 
-def read_memory(state: StateDict, side: Side) -> MemoryConfig | None:
-    """The settings of the memory on the side or sides in use; None if the whole model has no memory unit."""
-    if not any(state.memory_layers(part) for part in SIDES["both"]):
+def read_memory_config(state: StateDict, side: MemorySide) -> MemoryConfig | None:
+    """Return the config of the memory on the given sides; None if the whole model has no memory unit."""
+    if not any(state.memory_layers(stack) for stack in STACKS["both"]):
         return None
-    places = {part: state.memory_layers(part) for part in SIDES[side]}
-    for part, found in places.items():
-        if not found:
-            raise InputError(f"{state.path}: has no memory unit (`rnn`) in its {part}; give another --side")
-    layers = common_numbers([(set(found), state.layers(part)) for part, found in places.items()])
+    found = {stack: state.memory_layers(stack) for stack in STACKS[side]}
+    for stack, numbers in found.items():
+        if not numbers:
+            raise InputError(f"{state.path}: has no memory unit (`rnn`) in its {stack}; give another --side")
+    layers = common_layer_numbers([(set(numbers), state.layers(stack)) for stack, numbers in found.items()])
     if layers is None:
         raise InputError(
-            f"{state.path}: has memory units in layers {places['encoder']} of the encoder and {places['decoder']} of"
+            f"{state.path}: has memory units in layers {found['encoder']} of the encoder and {found['decoder']} of"
             " the decoder; only the same layers on both sides can be imported"
         )
-    part, found = next(iter(places.items()))
-    first = f"model.{part}.layers.{found[0]}.rnn.ds_query_init"
+    stack, numbers = next(iter(found.items()))
+    first = f"model.{stack}.layers.{numbers[0]}.rnn.ds_query_init"
     slots = state.tensor(first, 1, None, state.tensors[EMBEDDING].shape[1]).shape[1]
     return MemoryConfig(slots=slots, side=side, layers=layers)
 
 
-def common_numbers(sides: list[tuple[set[int], int]]) -> tuple[int, ...] | None:
-    """Layer numbers, from the bottom or (below 0) from the top, that mean exactly these layers on every side.
+def common_layer_numbers(stacks: list[tuple[set[int], int]]) -> tuple[int, ...] | None:
+    """Return layer numbers (negative: from the top) that denote exactly the given layers in every stack, if possible.
 
-    sides: the layers with a memory and the number of layers, for each side.
+    stacks: for each stack, the layers with a memory and the number of layers
     """
-    least = min(layers for _, layers in sides)
-    for numbers in (range(least), range(-least, 0), range(-least, least)):
-        fitting = [n for n in numbers if all(n % layers in wanted for wanted, layers in sides)]
-        if all({n % layers for n in fitting} == wanted for wanted, layers in sides):
-            return tuple(fitting)
+    least = min(layers for _, layers in stacks)
+    for candidates in (range(least), range(-least, 0), range(-least, least)):
+        numbers = [n for n in candidates if all(n % layers in wanted for wanted, layers in stacks)]
+        if all({n % layers for n in numbers} == wanted for wanted, layers in stacks):
+            return tuple(numbers)
     return None
 
 
 def authors_names(name: str) -> tuple[str, ...]:
-    """The authors' tensors that make our parameter `name`, one below the other."""
+    """Return the authors' names of the tensors that are stacked in tram's parameter `name`."""
     if name in OTHER_NAMES:
         return (OTHER_NAMES[name],)
-    side, _, layer, rest = name.split(".", 3)
+    stack, _, layer, rest = name.split(".", 3)
     ours = next(part for part in LAYER_NAMES if rest.startswith(part))
-    theirs = f"model.{side}.layers.{layer}.{LAYER_NAMES[ours]}"
+    theirs = f"model.{stack}.layers.{layer}.{LAYER_NAMES[ours]}"
     end = rest.removeprefix(ours).replace(".output.", ".out_proj.")
     if end.startswith(".projection."):
         return tuple(theirs + end.replace("projection", f"{part}_proj") for part in "qkv")
@@ -290,39 +299,39 @@ def authors_names(name: str) -> tuple[str, ...]:
 
 
 def assemble(state: StateDict, names: tuple[str, ...], shape: torch.Size) -> Tensor:
-    """The authors' tensors one below the other, in a parameter's shape."""
+    """Return the authors' tensors stacked and reshaped to a parameter's shape."""
     rows, *columns = shape
     leading = [1] if names[0] == OUTPUT_BIAS or names[0].endswith(".ds_query_init") else []
     parts = [state.tensor(name, *leading, rows // len(names), *columns) for name in names]
     return torch.cat(parts).reshape(shape)
 
 
-def is_unused(name: str, side: Side) -> bool:
-    """Whether the authors' model never uses this tensor: every checkpoint holds some."""
-    unit = UNIT.match(name)
-    return unit is not None and (unit[1] not in SIDES[side] or UNUSED_IN_UNIT.search(name) is not None)
+def is_unused(name: str, side: MemorySide) -> bool:
+    """Return whether the authors' model never uses this tensor; every checkpoint has some of these."""
+    unit = MEMORY_UNIT.match(name)
+    return unit is not None and (unit[1] not in STACKS[side] or UNUSED_IN_MEMORY.search(name) is not None)
 
 
-def card(checkpoint: Path, model: Transformer, text: TextPipeline | None) -> str:
-    """The README.md of the folder."""
+def model_card(checkpoint: Path, model: Transformer, text: TextPipeline | None) -> str:
+    """Return the README.md of the model folder."""
     config, memory = model.config, model.config.memory
     with checkpoint.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    about_memory = "none, a model of sentences"
+    about_memory = "none, a sentence model"
     if memory is not None:
         about_memory = f"{memory.slots} slots, side {memory.side}, layers {', '.join(map(str, memory.layers))}"
-    about_text = "the folder has no `text.json`, so it works on the ids of the vocabulary it was trained with"
+    about_text = "the folder has no `text.json`, so it translates ids of the vocabulary it was trained with"
     if text is not None:
         about_text = (
             f"{text.source_language} to {text.target_language}, tokenised with Moses but not truecased: the authors'"
-            " files bring no truecaser"
+            " files contain no truecaser"
         )
     return (
         "# A model of the paper's authors\n\n"
-        f"Made by `tram import authors` from `{checkpoint.name}` (sha256 {digest}).\n\n"
+        f"Imported by `tram import authors` from `{checkpoint.name}` (sha256 {digest}).\n\n"
         f"- {config.encoder_layers} + {config.decoder_layers} layers, width {config.d_model}, {config.heads} heads,"
         f" feed-forward {config.feed_forward}, vocabulary {model.vocabulary}\n"
         f"- memory: {about_memory}\n"
-        "- ids: 0 padding, 1 begin of sentence, 2 end of sentence\n"
+        "- ids: 0 padding, 1 start of sentence, 2 end of sentence\n"
         f"- text: {about_text}\n"
     )

@@ -1,15 +1,16 @@
-"""Vocabularies and BPE codes of other tools, made into a text pipeline of tram.
+"""Vocabularies and BPE codes of subword-nmt and fastBPE, read as a tram text pipeline.
 
-    text = read_text(Path("dict.txt"), Path("codes"), rows=len(embedding))
+    text = read_text_pipeline(Path("dict.txt"), Path("codes"), rows=len(embedding))
 
-Codes are those of subword-nmt or fastBPE: a merge in each line, `left right` or `left right count`, `</w>` at the end
-of a word. A vocabulary has a token in each line, with or without a count, for each row of the model's embedding.
+A file of codes has one merge per line, `left right` or `left right count`, with `</w>` at the end of a word. A
+vocabulary has one token per line, with or without a count, for each row of the model's embedding.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tram.data.text_files import Lines
 from tram.errors import InputError
 from tram.text.bpe import SPECIALS, Merge
 from tram.text.pipeline import TextPipeline
@@ -17,70 +18,70 @@ from tram.text.word_end_bpe import UNKNOWN, WORD_END, WordEndBPE
 
 TOKEN = re.compile(r"([^ \t]+)(?: [0-9]+)?")
 MERGE = re.compile(r"([^ \t]+) ([^ \t]+)(?: [0-9]+)?")
-VERSION = "#version:"  # the first line of subword-nmt's codes
+VERSION_HEADER = "#version:"  # in the first line of subword-nmt's codes
 
-# How others call padding, begin and end, in any case of letters.
-NAMES = (("<pad>", "[pad]"), ("<s>", "<bos>", "[bos]", "[cls]"), ("</s>", "<eos>", "[eos]", "[sep]"))
-UNLISTED = (*SPECIALS, UNKNOWN[0])  # what a vocabulary may leave out: the first three or all four
+# Names of padding, bos and eos in other tools, in upper or lower case.
+SPECIAL_NAMES = (("<pad>", "[pad]"), ("<s>", "<bos>", "[bos]", "[cls]"), ("</s>", "<eos>", "[eos]", "[sep]"))
+OMISSIBLE = (*SPECIALS, UNKNOWN[0])  # a vocabulary may omit the first three or all four
 
 
-def read_text(
+def read_text_pipeline(
     vocab: Path, codes: Path, rows: int, source_language: str = "en", target_language: str = "de"
 ) -> TextPipeline:
-    """Make the text pipeline of a model that was trained with these files; rows: of its embedding.
+    """Return the text pipeline of a model that was trained with these files and has `rows` rows in its embedding.
 
-    Moses tokenisation without truecasing: the files bring no truecaser.
+    The pipeline tokenises with Moses but does not truecase, because the files contain no truecaser.
     """
     tokens = read_tokens(vocab, rows)
     return TextPipeline("moses", source_language, target_language, WordEndBPE(tokens, read_merges(codes)))
 
 
 def read_tokens(path: Path, rows: int) -> list[str]:
-    """Read the token of each row of an embedding, those too that the file leaves out."""
-    places: dict[str, int] = {}
-    for number, line in matched_lines(path, TOKEN, "a token and perhaps its count, with a blank between them"):
-        if places.setdefault(line[1], number) != number:
-            raise InputError(f"{path}:{number} has the token of line {places[line[1]]} again; keep each of them once")
-    left_out = rows - len(places)
-    if left_out not in (0, len(SPECIALS), len(UNLISTED)):
+    """Return the token of each row of an embedding, including the special tokens that the file omits."""
+    line_numbers: dict[str, int] = {}
+    for number, line in matched_lines(path, TOKEN, "a token, or a token and its count separated by a space"):
+        if line_numbers.setdefault(line[1], number) != number:
+            raise InputError(f"{path}:{number} repeats the token of line {line_numbers[line[1]]}; remove one of them")
+    omitted = rows - len(line_numbers)
+    if omitted not in (0, len(SPECIALS), len(OMISSIBLE)):
         raise InputError(
-            f"{path}: has {len(places)} tokens, the model has {rows}, of which a vocabulary may leave out"
-            f" {len(SPECIALS)} or {len(UNLISTED)} special ones; give the vocabulary that the model was trained with"
+            f"{path}: has {len(line_numbers)} tokens, the model has {rows}, of which a vocabulary may omit"
+            f" {len(SPECIALS)} or {len(OMISSIBLE)} special ones; give the vocabulary that the model was trained with"
         )
-    check_specials(path, list(places), left_out)
-    return [*UNLISTED[:left_out], *places]
+    check_specials(path, list(line_numbers), omitted)
+    return [*OMISSIBLE[:omitted], *line_numbers]
 
 
-def check_specials(path: Path, tokens: list[str], left_out: int) -> None:
-    """Refuse a file whose special tokens would not get the ids of the authors' models, padding 0, begin 1, end 2."""
-    if not left_out:
-        for number, (token, names) in enumerate(zip(tokens, NAMES, strict=False), 1):
+def check_specials(path: Path, tokens: list[str], omitted: int) -> None:
+    """Refuse a file whose special tokens would not have the ids of the authors' models: padding 0, bos 1, eos 2."""
+    if not omitted:
+        for number, (token, names) in enumerate(zip(tokens, SPECIAL_NAMES, strict=False), 1):
             if token.lower() not in names:
                 raise InputError(
                     f"{path}:{number} is `{token}`, where the authors' models have `{SPECIALS[number - 1]}`;"
                     " give the vocabulary that the model was trained with"
                 )
         return
-    # The others may come from tags in the text the vocabulary was counted on.
-    doubled = NAMES[0] if left_out == len(SPECIALS) else NAMES[0] + UNKNOWN
+    # Other special names may be ordinary tokens, from tags in the text that the vocabulary was counted on.
+    repeated = SPECIAL_NAMES[0] if omitted == len(SPECIALS) else SPECIAL_NAMES[0] + UNKNOWN
     for number, token in enumerate(tokens, 1):
-        if token.lower() in doubled:
+        if token.lower() in repeated:
             raise InputError(
-                f"{path}:{number} is `{token}`, but with {len(tokens)} tokens for {len(tokens) + left_out} rows of the"
-                " embedding the file should leave it out; give the vocabulary that the model was trained with"
+                f"{path}:{number} is `{token}`, but with {len(tokens)} tokens for {len(tokens) + omitted} rows of the"
+                " embedding the file should omit it; give the vocabulary that the model was trained with"
             )
 
 
 def read_merges(path: Path) -> list[Merge]:
-    """Read codes in the order of learning."""
+    """Return the merges of a file of codes, in the order in which they were learnt."""
     merges = []
-    for number, line in matched_lines(path, MERGE, "a merge: two pieces and perhaps a count, with blanks between them"):
-        if number == 1 and line[1] == VERSION:
+    for number, line in matched_lines(path, MERGE, "a merge: two pieces, optionally with a count, separated by spaces"):
+        if number == 1 and line[1] == VERSION_HEADER:
             continue
         if line[2] == WORD_END:
             raise InputError(
                 f"{path}:{number} merges `{WORD_END}` as a piece of its own, as subword-nmt did before version 0.2,"
-                " which cannot be imported; leave out --vocab and --codes: the folder then works on ids"
+                " which cannot be imported; omit --vocab and --codes to import a model that translates ids"
             )
         merges.append((line[1], line[2]))
     if not merges:
@@ -89,18 +90,10 @@ def read_merges(path: Path) -> list[Merge]:
 
 
 def matched_lines(path: Path, pattern: re.Pattern[str], meaning: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """Each line of a UTF-8 file, with its number, that must match."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the name and its permissions") from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{number} is not UTF-8 text; convert the file to UTF-8") from error
-    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else [], 1):
+    """Yield each line of a UTF-8 file as a match, with its number; refuse a line that does not match."""
+    lines = Lines(path)
+    for number, line in lines:
         match = pattern.fullmatch(line.rstrip("\r "))
         if match is None:
-            raise InputError(f"{path}:{number} is not {meaning}; mend the line or give the right file")
+            lines.refuse(number, f"is not {meaning}; correct the line or give the right file")
         yield number, match

@@ -1,4 +1,4 @@
-"""Checkpoints of the paper's authors: the imported model gives their numbers; what does not fit is refused by name."""
+"""The paper authors' checkpoints: an imported model reproduces their numbers; a tensor that does not fit is named."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tram.errors import InputError
 from tram.model.folder import load_model, weights
-from tram.pretrained.authors import authors_names, common_numbers, import_authors
+from tram.pretrained.authors import authors_names, common_layer_numbers, import_authors
 from tram.translation.translator import Translator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -36,7 +36,7 @@ def golden(file: str) -> dict[str, Any]:
 
 
 def value(name: str, shape: list[int]) -> Tensor:
-    """The weight that belongs to a name, as the golden numbers were made."""
+    """Return the weight for a name, as it was when the golden numbers were computed."""
     name = SHARED if name in COPIES else name
     draw = np.random.default_rng(zlib.crc32(name.encode())).standard_normal(shape, dtype=np.float32)
     tensor = torch.from_numpy(draw * np.float32(0.05))
@@ -46,7 +46,7 @@ def value(name: str, shape: list[int]) -> Tensor:
 
 
 def small_state(file: str = "top_both_sinusoidal") -> State:
-    """A checkpoint with the authors' names and small sizes, no two alike."""
+    """Return a checkpoint with the authors' names and small sizes, all different."""
     sizes = {512: 8, 128: 12, 64: 20, 34: 11, 16: 3, 1: 1}
     return {name: value(name, [sizes[n] for n in shape]) for name, shape in golden(file)["parameters"].items()}
 
@@ -58,7 +58,7 @@ CHECKED = [name for name in NAMES if ".ds_linear." not in name]
 
 
 def imported(folder: Path, content: Any, **options: Any) -> Path:
-    """The folder that an import of this content gives."""
+    """Import a checkpoint with this content and return the model folder."""
     folder.mkdir(exist_ok=True)
     torch.save(content, folder / "authors.pt")
     out = folder / "out"
@@ -67,7 +67,7 @@ def imported(folder: Path, content: Any, **options: Any) -> Path:
 
 
 def refused(folder: Path, content: Any, **options: Any) -> str:
-    """The one sentence that refuses this content; it names the file and leaves nothing behind."""
+    """Return the error message for this content, which names the file; nothing may be left behind."""
     with pytest.raises(InputError) as caught:
         imported(folder, content, **options)
     assert sorted(path.name for path in folder.iterdir()) == ["authors.pt"]
@@ -78,7 +78,7 @@ def refused(folder: Path, content: Any, **options: Any) -> str:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same model."""
+    """Return whether two folders contain the same model."""
     first, second = load_model(one), load_model(other)
     ours, theirs = weights(first), weights(second)
     return first.config == second.config and all(torch.equal(ours[name], theirs[name]) for name in ours | theirs)
@@ -128,7 +128,7 @@ def test_a_long_position_table_leaves_sentences_at_128_tokens(tmp_path: Path) ->
     assert (config.max_positions, config.max_length) == (200, 128)
 
 
-def test_the_card_tells_the_origin_but_no_path(tmp_path: Path) -> None:
+def test_the_model_card_names_the_file_but_no_path(tmp_path: Path) -> None:
     out = imported(tmp_path, SMALL)
     card = (out / "README.md").read_text()
     assert "authors.pt" in card
@@ -137,7 +137,7 @@ def test_the_card_tells_the_origin_but_no_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("side", "off"), [("source", "decoder"), ("target", "encoder")])
-def test_the_unit_of_the_other_side_is_passed_over(side: str, off: str, tmp_path: Path) -> None:
+def test_the_memory_unit_of_the_other_side_is_ignored(side: str, off: str, tmp_path: Path) -> None:
     unit = f"model.{off}.layers.1.rnn"
     without = {name: tensor for name, tensor in SMALL.items() if not name.startswith(unit)}
     strange = SMALL | {f"{unit}.attn.q_proj.weight": torch.ones(1), f"{unit}.elsewhere": torch.ones(2)}
@@ -162,7 +162,7 @@ def wrapped(state: State) -> State:
     ],
     ids=["prefix", "state_dict", "model", "body alone", "double"],
 )
-def test_ways_to_wrap_a_checkpoint_give_the_same_model(wrap: Callable[[State], Any], tmp_path: Path) -> None:
+def test_a_wrapped_checkpoint_is_the_same_model(wrap: Callable[[State], Any], tmp_path: Path) -> None:
     assert same(imported(tmp_path / "one", SMALL), imported(tmp_path / "two", wrap(SMALL)))
 
 
@@ -215,11 +215,11 @@ def test_a_tensor_of_another_shape_is_refused(name: str, change: str, tmp_path_f
         ({"model.pooler.weight": torch.ones(8)}, "unknown tensor `model.pooler.weight`"),
         ({f"{UNIT}ds_positions.weight": torch.ones(3, 8)}, f"unknown tensor `{UNIT}ds_positions.weight`"),
         ({"lm_head.weight": torch.ones(20, 8)}, "`lm_head.weight` differs from `model.shared.weight`"),
-        ({f"{UNIT}attn.q_proj.bias": torch.full((8,), torch.nan)}, f"`{UNIT}attn.q_proj.bias` holds values"),
-        ({f"{UNIT}attn.q_proj.bias": torch.ones(8, dtype=torch.long)}, f"`{UNIT}attn.q_proj.bias` holds values"),
+        ({f"{UNIT}attn.q_proj.bias": torch.full((8,), torch.nan)}, f"`{UNIT}attn.q_proj.bias` contains values"),
+        ({f"{UNIT}attn.q_proj.bias": torch.ones(8, dtype=torch.long)}, f"`{UNIT}attn.q_proj.bias` contains values"),
         ({"model.encoder.layers.3.fc1.bias": torch.ones(12)}, "lacks the layer `model.encoder.layers.2`"),
         ({"model.encoder.embed_positions.weight": torch.ones(4, 8)}, "`model.encoder.embed_positions.weight`"),
-        ({"step": 12}, "`step` is no tensor"),
+        ({"step": 12}, "`step` is not a tensor"),
     ],
 )
 def test_what_does_not_fit_is_named(changes: dict[str, Any], fault: str, tmp_path: Path) -> None:
@@ -243,18 +243,18 @@ def test_units_in_different_layers_of_both_sides_are_refused(tmp_path: Path) -> 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.data())
 @quick
-def test_common_numbers_mean_the_layers_of_both_sides(encoder: int, decoder: int, data: st.DataObject) -> None:
+def test_common_layer_numbers_denote_the_layers_of_both_stacks(encoder: int, decoder: int, data: st.DataObject) -> None:
     least = min(encoder, decoder)
     numbers = data.draw(st.sets(st.integers(-least, least - 1), min_size=1))
     sides = [({n % layers for n in numbers}, layers) for layers in (encoder, decoder)]
-    found = common_numbers(sides)
+    found = common_layer_numbers(sides)
     assert found is not None
     assert [({n % layers for n in found}, layers) for layers in (encoder, decoder)] == sides
 
 
 @pytest.mark.parametrize("content", [torch.ones(2), [1, 2], {}, {1: torch.ones(2)}, {"state_dict": {}}])
-def test_what_is_no_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
-    assert "holds no state dict" in refused(tmp_path, content)
+def test_a_file_without_a_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
+    assert "contains no state dict" in refused(tmp_path, content)
 
 
 def test_a_file_with_other_objects_is_refused(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_what_stands_at_the_place_stays(tmp_path: Path) -> None:
+def test_existing_files_in_the_output_folder_stay(tmp_path: Path) -> None:
     letter = tmp_path / "out" / "letter.txt"
     letter.parent.mkdir()
     letter.write_text("dear")

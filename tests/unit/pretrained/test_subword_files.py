@@ -1,4 +1,4 @@
-"""Vocabularies and codes of other tools: every line becomes what it means, or is refused by its number."""
+"""Vocabularies and codes of other tools: every line is read correctly or refused with its number."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tram.errors import InputError
-from tram.pretrained.subword_files import NAMES, read_merges, read_text, read_tokens
+from tram.pretrained.subword_files import SPECIAL_NAMES, read_merges, read_text_pipeline, read_tokens
 from tram.text.word_end_bpe import UNKNOWN
 
 LISTED = ["<pad>", "<s>", "</s>"]
@@ -32,7 +32,7 @@ def refused_merges(folder: Path, content: str | bytes) -> str:
 
 
 def sentence(error: InputError, folder: Path) -> str:
-    """What follows the name of the file, in one line, with a remedy behind a semicolon."""
+    """Return the message after the name of the file; it must be one line with a remedy after a semicolon."""
     text = str(error)
     assert text.startswith(f"{folder / 'file.txt'}:")
     assert "\n" not in text
@@ -54,14 +54,14 @@ def sentence(error: InputError, folder: Path) -> str:
     ],
     ids=["listed", "listed with counts", "offset 3", "own unknown", "offset 4", "tags", "windows", "odd line ends"],
 )
-def test_rows_tell_which_specials_the_file_leaves_out(
+def test_the_number_of_rows_decides_which_special_tokens_the_file_omits(
     tmp_path: Path, content: str, rows: int, expected: list[str]
 ) -> None:
     assert read_tokens(file(tmp_path, content), rows) == expected
 
 
 ordinary = st.text(st.characters(codec="utf-8", exclude_characters=" \t\r\n\ufeff"), min_size=1).filter(
-    lambda token: token.lower() not in (*NAMES[0], *UNKNOWN)
+    lambda token: token.lower() not in (*SPECIAL_NAMES[0], *UNKNOWN)
 )
 
 
@@ -70,11 +70,11 @@ ordinary = st.text(st.characters(codec="utf-8", exclude_characters=" \t\r\n\ufef
     st.sampled_from([3, 4]),
     st.booleans(),
 )
-def test_any_vocabulary_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, tokens: list[str], left_out: int, counted: bool
+def test_any_vocabulary_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, tokens: list[str], omitted: int, counted: bool
 ) -> None:
     path = file(tmp_path_factory.mktemp("any"), "".join(f"{token}{' 7' * counted}\n" for token in tokens))
-    assert read_tokens(path, len(tokens) + left_out)[left_out:] == tokens
+    assert read_tokens(path, len(tokens) + omitted)[omitted:] == tokens
 
 
 @pytest.mark.parametrize("rows", [2, 4, 5, 8, 100])
@@ -90,7 +90,7 @@ def test_a_vocabulary_of_the_wrong_size_is_refused_with_both_numbers(tmp_path: P
         ("a\nb\n", 2, "1 is `a`, where"),
         ("<pad>\n<s>\n</s>\na\n", 7, "1 is `<pad>`, but with 4 tokens for 7 rows"),
         ("a\n<unk>\n", 6, "2 is `<unk>`, but with 2 tokens for 6 rows"),
-        ("a\nb\na\n", 6, "3 has the token of line 1 again"),
+        ("a\nb\na\n", 6, "3 repeats the token of line 1"),
         ("a\nb c\n", 5, "2 is not a token"),
         ("a\n\nb\n", 6, "2 is not a token"),
         ("a 1 2\n", 4, "1 is not a token"),
@@ -105,13 +105,13 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path, content: str | bytes,
 @pytest.mark.parametrize(
     "content",
     ["#version: 0.2\nm i\nmi ll</w>\n", "m i 90\nmi ll</w> 7\n", "m i\r\nmi ll</w> 7", "m i \nmi ll</w>\n"],
-    ids=["subword-nmt", "fastBPE", "windows", "blank at the end"],
+    ids=["subword-nmt", "fastBPE", "windows", "trailing space"],
 )
 def test_codes_of_both_tools_are_read(tmp_path: Path, content: str) -> None:
     assert read_merges(file(tmp_path, content)) == [("m", "i"), ("mi", "ll</w>")]
 
 
-def test_signs_of_the_format_may_be_pieces(tmp_path: Path) -> None:
+def test_characters_of_the_format_may_be_pieces(tmp_path: Path) -> None:
     content = "# #</w>\n#version: 0.2\n1 2 3\n</w </w\n"
     assert read_merges(file(tmp_path, content)) == [("#", "#</w>"), ("#version:", "0.2"), ("1", "2"), ("</w", "</w")]
 
@@ -135,16 +135,16 @@ def test_codes_that_do_not_fit_are_named(tmp_path: Path, content: str | bytes, f
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nothing\.txt: cannot be read .*; check the name"):
+    with pytest.raises(InputError, match=r"nothing\.txt: there is no such file; check the name"):
         read_tokens(tmp_path / "nothing.txt", 4)
 
 
-def test_both_files_make_a_pipeline(tmp_path: Path) -> None:
+def test_both_files_together_are_a_pipeline(tmp_path: Path) -> None:
     vocab, codes = tmp_path / "dict.txt", tmp_path / "codes"
     vocab.write_text("mill 5\nr 4\nmill@@ 3\ne@@ 3\n&apos; 2\n. 2\n")
     codes.write_text("#version: 0.2\nm i\nl l\nl l</w>\nmi ll\nmi ll</w>\n& a\n&a p\n&ap o\n&apo s\n&apos ;</w>\n")
-    text = read_text(vocab, codes, 10, "de", "en")
+    text = read_text_pipeline(vocab, codes, 10, "de", "en")
     assert (text.source_language, text.target_language, text.vocabulary) == ("de", "en", 10)
-    # Not truecased: "Mill" is cut into M, i and ll, none of which has a token, nor have the letters of the last.
+    # Not truecased: "Mill" is split into M, i and ll, none of which has a token, and neither do the letters of ll.
     assert text.encode(["mill 'miller' Mill."], "source") == [[4, 8, 6, 7, 5, 8, 3, 3, 3, 3, 9]]
     assert text.decode([[1, 4, 6, 7, 5, 9, 2, 0]]) == ["Mill miller."]
