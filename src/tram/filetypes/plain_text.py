@@ -1,27 +1,18 @@
-"""Text on its way to the subwords and back: Moses' normalisation, tokenisation and truecasing (sacremoses).
+"""Plain text as sentences, with its layout kept.
 
-    moses = Moses("de")
-    tokens = moses.tokenize(moses.normalize('Siehe „Datei → Neu“ oder ~/.config/app.'))
-    moses.detokenize(tokens)
-
-How plain text falls into sentences stands in the second half: `split_sentences` and `split_document`.
+layout = split_document(text, "en")
+layout.join(translate(layout.sentences))
 """
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tram.text.sentences import sentence_spans
-
-# What stands before the text of a list item or a heading. A bullet makes a line an item wherever it stands;
-# "3. " may be a date after a line break.
-MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
-
-
-BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
-
-
-WRAP = re.compile(r"\s*\n\s*")
+from tram.errors import InputError
+from tram.filetypes.base import FileType, ReadOptions
+from tram.filetypes.blocks import Block, Item
+from tram.filetypes.encoding import decode
+from tram.filetypes.layout import WRAP, line_regions
+from tram.filetypes.parts import Part, PartsDocument
 
 
 @dataclass(frozen=True)
@@ -49,58 +40,26 @@ def split_document(text: str, language: str) -> PlainText:
     one line; every other line break, blank line and indentation stays where it was. What holds no letter and
     no digit is not a sentence but part of the layout.
     """
-    sentences: list[str] = []
-    gaps: list[str] = []
-    kept = 0  # text up to here is in sentences and gaps
-    for start, end in _blocks(text):
-        for first, last in sentence_spans(text[start:end], language):
-            sentence = text[start + first : start + last]
-            if not any(map(str.isalnum, sentence)):
-                continue
-            gaps.append(text[kept : start + first])
-            sentences.append(WRAP.sub(" ", sentence))
-            kept = start + last
-    return PlainText(sentences, [*gaps, text[kept:]])
+    regions = list(line_regions(text, language))
+    edges = [0, *(edge for region in regions for edge in region), len(text)]
+    gaps = [text[edges[i] : edges[i + 1]] for i in range(0, len(edges), 2)]
+    return PlainText([WRAP.sub(" ", text[start:end]) for start, end in regions], gaps)
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of lines that are read as one, without the mark of a list item."""
-    position = 0
-    for group in _groups(text):
-        width = max(len(line.rstrip()) for line in group)
-        start, marker = position, _marker(group[0])
-        for line, following in zip(group, [*group[1:], ""], strict=True):
-            position += len(line)
-            if not following or not _continues(line, following, marker, width):
-                yield start + len(marker), position
-                start, marker = position, _marker(following)
+class _TextPart(Part):
+    def escape(self, text: str) -> str:
+        """Return text in one line, as a sentence is."""
+        return " ".join(text.split("\n"))
 
 
-def _groups(text: str) -> Iterator[list[str]]:
-    """The lines of `text` with their ends; a blank line ends a group and belongs to it."""
-    group: list[str] = []
-    for line in re.findall(r"[^\n]*\n|[^\n]+", text):  # splitlines would also cut at U+2028 and form feeds
-        group.append(line)
-        if not line.strip():
-            yield group
-            group = []
-    if group:
-        yield group
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read a plain text as one document; a blank line ends a paragraph."""
+    decoded = decode(name, content)
+    text = decoded.text
+    if "\0" in text:
+        raise InputError(f"{name}: is not text; give a text file, or name its format with --format")
+    block = Block([Item("text", 0, len(text), text)], options.source_language, 0, len(text), lines=True)
+    return PartsDocument([[_TextPart(text, [block])]], lambda texts: decoded.encode(texts[0]))
 
 
-def _marker(line: str) -> str:
-    match = MARKER.match(line)
-    return match[0] if match else ""
-
-
-def _continues(line: str, following: str, marker: str, width: int) -> bool:
-    """Whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
-    text = following.strip()
-    indentation = len(following) - len(following.lstrip())
-    if not text or BULLET.match(following) or indentation > len(marker):
-        return False
-    lower = text[0].islower()
-    if lower and marker.strip() and indentation == len(marker):  # right below the text of a list item
-        return True
-    full = len(line.rstrip()) + 1 + len(text.split(maxsplit=1)[0]) > width
-    return full and (30 if lower else 60) <= width <= 120
+FILETYPE = FileType("text", (".txt", ".text"), matches=lambda content: False, read=read)

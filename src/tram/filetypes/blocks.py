@@ -1,0 +1,299 @@
+"""Blocks: a paragraph, cell, heading or attribute as sentences with inline markup, and back.
+
+A format reads a block as a list of `Item`s: text, tags, pieces that are not translated, line breaks. `Block` joins
+them, splits the text into sentences and decides which tags belong to a sentence and which stay between sentences.
+`Block.events` puts translations in: a list of items (kept) and strings (new text) that the format writes.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+from tram.filetypes.base import PLACEHOLDERS, RESERVED, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
+from tram.filetypes.inline import violations
+from tram.filetypes.layout import WRAP, line_regions, sentence_regions
+
+ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
+TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
+BREAK = "\x1e"  # ends a sentence; never part of one
+RESERVED_CHARACTERS = frozenset(map(chr, range(ord(RESERVED[0]), ord(RESERVED[-1]) + 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A piece of a block.
+
+    kind: `text`; the tags `open`, `close`, `empty`; `opaque`: text that is copied, such as inline code; `line`: a line
+    break, which may or may not end a sentence; `break`: something that ends a sentence, such as a tab.
+    start, end: where it is in the file.
+    name: what an opening and its closing tag have in common.
+    """
+
+    kind: ItemKind
+    start: int
+    end: int
+    text: str = ""
+    name: str = ""
+    data: Any = None
+
+    @property
+    def plain(self) -> str:
+        """What it contributes to the text that is split into sentences; opaque items are one character."""
+        signs = {"text": self.text, "opaque": placeholder(0), "line": "\n", "break": BREAK}
+        return signs.get(self.kind, "")
+
+
+Event = Item | str
+
+
+@dataclass(slots=True)
+class _Sentence:
+    segment: Segment
+    items: list[Item]
+    tags: dict[tuple[str, int], Item] = field(default_factory=dict)
+    opaque: dict[str, Item] = field(default_factory=dict)
+
+
+class Block:
+    """The sentences of a block.
+
+    start, end: the part of the file that the block is written to.
+    target: the existing translation, plain; the block is then context and not translated.
+    lines: it is plain text, whose first line may begin with a mark of a list item.
+    bilingual: the translation is written beside the source, so that even one equal to the source changes the file.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        language: str,
+        start: int,
+        end: int,
+        *,
+        target: str | None = None,
+        target_language: str | None = None,
+        translate: bool = True,
+        bilingual: bool = False,
+        lines: bool = False,
+        data: Any = None,
+    ) -> None:
+        self.start = start
+        self.end = end
+        self.bilingual = bilingual
+        self.data = data
+        self.inner: list[Block] = []  # blocks inside its items, such as footnotes
+        items = [piece for item in items for piece in _without_reserved(item)]
+        text = "".join(item.plain for item in items)
+        regions = [] if sum(i.kind == "opaque" for i in items) > PLACEHOLDERS else list(_regions(text, language, lines))
+        targets: list[str] = []
+        if target is not None and regions:
+            targets = [target[a:b] for a, b in sentence_regions(target, target_language or language)]
+            if len(targets) != len(regions):
+                regions, targets = [(regions[0][0], regions[-1][1])], [target]
+        self._pieces: list[Item | _Sentence] = list(_pieces(items, regions))
+        self.segments: list[Segment] = []
+        for piece in self._pieces:
+            if isinstance(piece, _Sentence):
+                existing = targets[len(self.segments)] if targets else None
+                translated = translate and existing is None
+                piece.segment = replace(piece.segment, target=existing, translate=translated)
+                self.segments.append(piece.segment)
+
+    def changes(self, translations: Sequence[Translation | None]) -> bool:
+        """Return whether these translations make the block differ from the file."""
+        pairs = list(zip(self.segments, translations, strict=True))
+        if self.bilingual:
+            return any(new is not None for _, new in pairs)
+        return any(new is not None and not _is_same(old, new) for old, new in pairs)
+
+    def events(self, translations: Sequence[Translation | None]) -> list[Event]:
+        """Return the block with its translations: items that are kept, and new text."""
+        result: list[Event] = []
+        given = iter(translations)
+        for piece in self._pieces:
+            if isinstance(piece, Item):
+                result.append(piece)
+                continue
+            translation = next(given)
+            if translation is None or _is_same(piece.segment, translation):
+                result += piece.items
+            else:
+                result += _events(piece, translation)
+        return result
+
+
+def _is_same(segment: Segment, translation: Translation) -> bool:
+    return segment.text == translation.text and segment.tags == translation.tags
+
+
+def _without_reserved(item: Item) -> Iterator[Item]:
+    """Make characters that tram uses as placeholders opaque."""
+    if item.kind != "text" or RESERVED_CHARACTERS.isdisjoint(item.text):
+        yield item
+        return
+    if item.end - item.start != len(item.text):
+        yield replace(item, kind="opaque")
+        return
+    start = 0
+    for i, character in enumerate(item.text):
+        if character in RESERVED_CHARACTERS:
+            if start < i:
+                yield _slice(item, start, i)
+            yield replace(_slice(item, i, i + 1), kind="opaque")
+            start = i + 1
+    if start < len(item.text):
+        yield _slice(item, start, len(item.text))
+
+
+def _slice(item: Item, start: int, end: int) -> Item:
+    """Return a part of a text item whose text is written in the file as it is."""
+    return replace(item, start=item.start + start, end=item.start + end, text=item.text[start:end])
+
+
+def _regions(text: str, language: str, lines: bool) -> Iterator[tuple[int, int]]:
+    """Return start and end of each sentence in the text of a block."""
+    offset = 0
+    for part in text.split(BREAK):
+        for start, end in line_regions(part, language) if lines else sentence_regions(part, language):
+            yield offset + start, offset + end
+        offset += len(part) + 1
+
+
+def _pieces(items: Sequence[Item], regions: list[tuple[int, int]]) -> Iterator[Item | _Sentence]:
+    """Group items into sentences and what is between them."""
+    items, bodies = _cut(items, regions)
+    partners = _partners(items)
+    done = 0
+    for number, (first, last) in enumerate(bodies):
+        next_first = bodies[number + 1][0] if number + 1 < len(bodies) else len(items)
+        head = _head(items, partners, done, first, last)
+        tail = _tail(items, partners, first, last, next_first)
+        taken = {*head, *tail}
+        yield from (item for i, item in enumerate(items[done:first], done) if i not in taken)
+        yield _sentence(items, partners, head, range(first, last), tail)
+        done = max([last, *(i + 1 for i in tail)])
+        yield from (item for i, item in enumerate(items[last:done], last) if i not in taken)
+    yield from items[done:]
+
+
+def _cut(items: Sequence[Item], regions: list[tuple[int, int]]) -> tuple[list[Item], list[tuple[int, int]]]:
+    """Cut text items at the borders of sentences; return the items and each sentence's range of items."""
+    borders = sorted({border for region in regions for border in region})
+    result: list[Item] = []
+    starts: dict[int, int] = {}  # border → index of the item that starts there
+    ends: dict[int, int] = {}  # border → index behind the item that ends there
+    position = 0
+    for item in items:
+        length = len(item.plain)
+        inside = borders[bisect_right(borders, position) : bisect_left(borders, position + length)]
+        is_cut = inside and item.kind == "text" and item.end - item.start == len(item.text)
+        for start, end in pairwise([position, *(inside if is_cut else []), position + length]):
+            starts.setdefault(start, len(result)) if length else None
+            result.append(_slice(item, start - position, end - position) if is_cut else item)
+            ends[end] = len(result) if length else ends.get(end, len(result))
+        for border in () if is_cut else inside:  # what cannot be cut belongs whole to the sentences on both sides
+            starts[border], ends[border] = len(result), len(result)
+        position += length
+    return result, [(starts[start], ends[end]) for start, end in regions]
+
+
+def _partners(items: Sequence[Item]) -> dict[int, int]:
+    """Return the indices of opening and closing tags that belong together; crossing tags have no partner."""
+    result: dict[int, int] = {}
+    stack: list[int] = []
+    for i, item in enumerate(items):
+        if item.kind == "open":
+            stack.append(i)
+        elif item.kind == "close":
+            opened = next((j for j in reversed(stack) if items[j].name == item.name), None)
+            if opened is not None:
+                result[i], result[opened] = opened, i
+                stack.remove(opened)
+    return result
+
+
+def _head(items: Sequence[Item], partners: dict[int, int], done: int, first: int, last: int) -> list[int]:
+    """Return the tags before a sentence that belong to it: from the first that closes inside of it on."""
+    start = first
+    while start > done and _is_passable(items[start - 1]):
+        start -= 1
+    inside = [i for i in range(start, first) if items[i].kind == "open" and first < partners.get(i, -1) < last]
+    return [i for i in range(inside[0], first) if items[i].kind != "text"] if inside else []
+
+
+def _tail(items: Sequence[Item], partners: dict[int, int], first: int, last: int, stop: int) -> list[int]:
+    """Return the tags behind a sentence that belong to it: up to the last that was opened inside of it."""
+    end = last
+    while end < stop and _is_passable(items[end]):
+        end += 1
+    inside = [i for i in range(last, end) if items[i].kind == "close" and first < partners.get(i, -1) < last]
+    return [i for i in range(last, inside[-1] + 1) if items[i].kind != "text"] if inside else []
+
+
+def _is_passable(item: Item) -> bool:
+    return item.kind in ("open", "close", "empty") or (item.kind == "text" and not item.text.strip())
+
+
+def _sentence(
+    items: Sequence[Item], partners: dict[int, int], head: list[int], body: range, tail: list[int]
+) -> _Sentence:
+    """Return the plain text of a sentence with its tags."""
+    text = ""
+    tags: list[Tag] = []
+    found: dict[tuple[str, int], Item] = {}
+    opaque: dict[str, Item] = {}
+    after_line = False
+    for i in (*head, *body, *tail):
+        item = items[i]
+        if item.kind == "text":
+            piece = WRAP.sub(" ", item.text) if "\n" in item.text else item.text
+            text += piece.lstrip() if after_line else piece
+            after_line = after_line and not piece.strip()
+        elif item.kind == "opaque":
+            character = placeholder(len(opaque))
+            opaque[character] = item
+            text += character
+            after_line = False
+        else:
+            if item.kind == "line":
+                text = text.rstrip()
+                tags = [replace(tag, position=min(tag.position, len(text))) for tag in tags]
+            kind = TAG_KINDS.get(item.kind, "empty")
+            key = min(i, partners.get(i, i))
+            tags.append(Tag(kind, key, len(text)))
+            found[kind, key] = item
+            if item.kind == "line":
+                text += " "
+                after_line = True
+    segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
+    return _Sentence(segment, [items[i] for i in (*head, *body, *tail)], found, opaque)
+
+
+def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
+    """Return new text with the sentence's own tags and opaque pieces."""
+    segment = sentence.segment
+    problems = violations(segment.text, segment.tags, translation.text, translation.tags)
+    if sorted(filter(is_placeholder, translation.text)) != sorted(sentence.opaque):
+        problems.append("a placeholder is lost or doubled")
+    if problems:
+        raise ValueError(f"{translation.text!r} for {segment.text!r}: {'; '.join(problems)}")
+    borders = [0, *(tag.position for tag in translation.tags), len(translation.text)]
+    for number, (start, end) in enumerate(pairwise(borders)):
+        yield from _with_opaque(translation.text[start:end], sentence.opaque)
+        if number < len(translation.tags):
+            tag = translation.tags[number]
+            yield sentence.tags[tag.kind, tag.key]
+
+
+def _with_opaque(text: str, opaque: dict[str, Item]) -> Iterator[Event]:
+    start = 0
+    for i, character in enumerate(text):
+        if character in opaque:
+            if start < i:
+                yield text[start:i]
+            yield opaque[character]
+            start = i + 1
+    if start < len(text):
+        yield text[start:]

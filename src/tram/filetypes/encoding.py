@@ -1,0 +1,52 @@
+"""Bytes to text and back in the encoding that a file has."""
+
+import codecs
+from dataclasses import dataclass
+
+from tram.errors import InputError
+
+BOMS = [
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The text of a file, line ends as they are, and how it was encoded."""
+
+    name: str
+    text: str
+    encoding: str
+    bom: bytes = b""
+
+    def encode(self, text: str, references: bool = False) -> bytes:
+        """Return text in the file's encoding; `references`: write what it lacks as `&#…;`."""
+        try:
+            return self.bom + text.encode(self.encoding, "xmlcharrefreplace" if references else "strict")
+        except UnicodeEncodeError as error:
+            character = error.object[error.start]
+            raise InputError(
+                f"{self.name}: its encoding {self.encoding} has no {character!r}, which the translation needs;"
+                " convert the file to UTF-8"
+            ) from None
+
+
+def decode(name: str, content: bytes, declared: str | None = None) -> Decoded:
+    """Return the text of a file: by its byte order mark, by the encoding that it declares, or UTF-8."""
+    bom, encoding = next(((bom, encoding) for bom, encoding in BOMS if content.startswith(bom)), (b"", ""))
+    encoding = encoding or declared or "utf-8"
+    try:
+        encoding = codecs.lookup(encoding).name
+        text = content[len(bom) :].decode(encoding)
+    except LookupError:
+        raise InputError(f"{name}: declares an unknown encoding {encoding!r}; convert it to UTF-8") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{name}:{line}: is not valid {encoding.upper()}; convert it to UTF-8") from None
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise InputError(f"{name}: has a lone surrogate; convert it to UTF-8")
+    return Decoded(name, text, encoding, bom)

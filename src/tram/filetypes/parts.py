@@ -1,0 +1,98 @@
+"""Parts: texts (a file, or a file inside a package) in which blocks are translated and all else stays as it is."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tram.filetypes.base import FileDocument, Segment, Translation, Translations
+from tram.filetypes.blocks import Block, Event, Item
+
+
+class Part:
+    """A text and its blocks in reading order.
+
+    Formats override `write_block` if new text is more than escaped text in its place.
+    """
+
+    def __init__(self, source: str, blocks: Iterable[Block]) -> None:
+        self.source = source
+        self.blocks = list(blocks)
+        self._outer = _nest(self.blocks)
+        self._translations: dict[int, Sequence[Translation | None]] = {}
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments of all blocks."""
+        return [segment for block in self.blocks for segment in block.segments]
+
+    def write(self, translations: Sequence[Translation | None]) -> str:
+        """Return the text with translations, one per segment; None keeps the source."""
+        given = iter(translations)
+        self._translations = {id(block): [next(given) for _ in block.segments] for block in self.blocks}
+        return self._splice(0, len(self.source), self._outer)
+
+    def escape(self, text: str) -> str:
+        """Return new text as the format writes it."""
+        return text
+
+    def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
+        """Return a block whose text has changed."""
+        parts: list[str] = []
+        after_line = False
+        for event in events:
+            if isinstance(event, str):
+                parts.append(self.escape(event.removeprefix(" ") if after_line else event))
+            else:
+                parts.append(self.raw(event, block))
+            after_line = isinstance(event, Item) and event.kind == "line"
+        return "".join(parts)
+
+    def raw(self, item: Item, block: Block) -> str:
+        """Return an item as the file has it, but for the blocks inside of it."""
+        return self._splice(item.start, item.end, block.inner)
+
+    def _splice(self, start: int, end: int, blocks: list[Block]) -> str:
+        parts = []
+        for block in blocks:
+            if start <= block.start and block.end <= end:
+                parts += [self.source[start : block.start], self._written(block)]
+                start = block.end
+        return "".join([*parts, self.source[start:end]])
+
+    def _written(self, block: Block) -> str:
+        translations = self._translations[id(block)]
+        if block.changes(translations):
+            return self.write_block(block, block.events(translations), translations)
+        return self._splice(block.start, block.end, block.inner)
+
+
+def _nest(blocks: list[Block]) -> list[Block]:
+    """Give each block the blocks inside of it; return the outermost ones, all in the order of the file."""
+    outer: list[Block] = []
+    stack: list[Block] = []
+    for block in sorted(blocks, key=lambda block: (block.start, -block.end)):
+        while stack and stack[-1].end <= block.start:
+            stack.pop()
+        (stack[-1].inner if stack else outer).append(block)
+        if block.start < block.end:
+            stack.append(block)
+    return outer
+
+
+class PartsDocument(FileDocument):
+    """A file that consists of parts; `finish` makes bytes of their texts, in the order of `documents`."""
+
+    def __init__(self, documents: Sequence[Sequence[Part]], finish: Callable[[list[str]], bytes]) -> None:
+        self._parts = documents
+        self._finish = finish
+        self.documents = [[segment for part in parts for segment in part.segments] for parts in documents]
+
+    def write(self, translations: Translations) -> bytes:
+        """Return the file with these translations."""
+        self.check(translations)
+        texts = []
+        for parts, document in zip(self._parts, translations, strict=True):
+            start = 0
+            for part in parts:
+                count = len(part.segments)
+                texts.append(part.write(document[start : start + count]))
+                start += count
+        return self._finish(texts)
