@@ -1,10 +1,10 @@
-"""Text on its way to the subwords and back: Moses' normalisation, tokenisation and truecasing (sacremoses).
+"""Truecasing: the first word of a sentence in its usual case, and its capital back after translation.
 
-    moses = Moses("de")
-    tokens = moses.tokenize(moses.normalize('Siehe „Datei → Neu“ oder ~/.config/app.'))
-    moses.detokenize(tokens)
+    truecaser = Truecaser.learn(count_cases(tokenised_sentences))
+    tokens = truecaser.truecase(["The", "house", "."])          # the house .
+    detruecase(tokens)                                          # The house .
 
-How plain text falls into sentences stands in the second half: `split_sentences` and `split_document`.
+The method is that of Moses' train-truecaser and truecase scripts.
 """
 
 import re
@@ -12,25 +12,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 TAG = re.compile(r"<\S[^>]*>")
-
-
 LETTER = re.compile(r"[^\W\d_]")
-
-
 TECHNICAL = re.compile(r"[\d_/\\@]")
-
-
 SENTENCE_ENDS = frozenset(".?!")
-
-
-BEFORE_A_START = frozenset("([\"'")  # Moses looks for the first word behind these
+OPENING_PUNCTUATION = frozenset("([\"'")  # Moses skips these when it looks for the first word
 
 
 def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
-    """Count the words of tokenised sentences as they are written where no sentence starts.
+    """Count the words of tokenised sentences as written anywhere but at the start of a sentence.
 
-    Counts of parts of a corpus are added with `update`; in the order of the parts the sum is the count of the
-    whole, ties included.
+    Counts of parts of a corpus can be added with `update`; added in the order of the parts, they equal the count of
+    the whole corpus, including ties.
     """
     counts: Counter[str] = Counter()
     for tokens in sentences:
@@ -39,10 +31,10 @@ def count_cases(sentences: Iterable[list[str]]) -> Counter[str]:
 
 
 def _inner_words(tokens: list[str]) -> Iterator[str]:
-    """The words that Moses' train-truecaser counts; one behind a colon may be written as at a start."""
+    """Yield the words that Moses' train-truecaser counts; a word after a colon may be capitalised as at a start."""
     first = True
     for token in tokens:
-        if token in BEFORE_A_START or TAG.search(token):
+        if token in OPENING_PUNCTUATION or TAG.search(token):
             continue
         if not first and (token in SENTENCE_ENDS or token == ":"):
             first = True
@@ -53,54 +45,54 @@ def _inner_words(tokens: list[str]) -> Iterator[str]:
 
 
 class Truecaser:
-    """Writes the first word of a sentence as it is mostly written elsewhere: "The house" becomes "the house".
+    """A truecaser, which gives the first word of a sentence its usual case: "The house" becomes "the house".
 
-    The best forms are those of sacremoses' `MosesTruecaser`, whose trainer gives no counts to be added and
-    whose `truecase` also rewrites words inside the sentence. Here a first word changes only if `detruecase`
-    brings it back: "THE" and "iPhone" stay; so does a word behind a colon, for nothing tells its case later.
+    The best forms are those of sacremoses' `MosesTruecaser`, whose trainer does not return counts that can be added,
+    and whose `truecase` also rewrites words inside the sentence. Here a first word changes only if `detruecase`
+    restores it: "THE" and "iPhone" stay. A word after a colon stays as well, because its case could not be restored.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
-        """Take the best forms of those words that are not mostly written as at the start of a sentence."""
+        """Create a truecaser from the best forms of words that are not usually capitalised."""
         self.words = sorted(words)
         self._best = {capitalized(word): word for word in self.words}
 
     @classmethod
     def learn(cls, counts: Counter[str]) -> "Truecaser":
-        """Choose the most frequent form of each word, of equally frequent ones that which came first."""
+        """Choose the most frequent form of each word; among equally frequent forms, the one counted first."""
         best: dict[str, str] = {}
         for form, count in counts.items():
-            rival = best.setdefault(form.lower(), form)
-            if count > counts[rival]:
+            current = best.setdefault(form.lower(), form)
+            if count > counts[current]:
                 best[form.lower()] = form
         return cls(form for form in best.values() if form != capitalized(form))
 
     def truecase(self, tokens: list[str]) -> list[str]:
-        """Write the first words of sentences as they are mostly written."""
+        """Return the tokens with the first word of each sentence in its best form."""
         tokens = list(tokens)
-        for start in _starts(tokens):
+        for start in _sentence_starts(tokens):
             tokens[start] = self._best.get(tokens[start], tokens[start])
         return tokens
 
 
 def detruecase(tokens: list[str]) -> list[str]:
-    """Write the first words of sentences with a capital letter."""
+    """Return the tokens with the first word of each sentence capitalised."""
     tokens = list(tokens)
-    for start in _starts(tokens):
+    for start in _sentence_starts(tokens):
         tokens[start] = capitalized(tokens[start])
     return tokens
 
 
 def capitalized(word: str) -> str:
-    """The word with a capital first letter; names of files and commands (exit_group, x86) stay."""
+    """Return the word with a capital first letter; names of files and commands (exit_group, x86) stay as they are."""
     return word if TECHNICAL.search(word) else word[:1].upper() + word[1:]
 
 
-def _starts(tokens: list[str]) -> Iterator[int]:
+def _sentence_starts(tokens: list[str]) -> Iterator[int]:
     first = True
     for position, token in enumerate(tokens):
         if token in SENTENCE_ENDS:
             first = True
-        elif first and token not in BEFORE_A_START and not TAG.fullmatch(token):
+        elif first and token not in OPENING_PUNCTUATION and not TAG.fullmatch(token):
             first = False
             yield position
