@@ -23,8 +23,9 @@ from tram.cli.console import (
     translated_lines,
     write_output,
 )
+from tram.cli.splice import splice
+from tram.cli.suite import SuiteContext, context_measures, contrast
 from tram.cli.suite import app as suite
-from tram.cli.suite import contrast
 from tram.errors import InputError
 
 app = typer.Typer(
@@ -201,6 +202,14 @@ def evaluate(
         typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
     ] = None,
     perplexity: Annotated[bool, typer.Option(help="Measure perplexity too, with every kind of history.")] = True,
+    measures: Annotated[
+        str | None,
+        typer.Option(help="Measures of context: address, terms, both (address,terms) or none. By default all."),
+    ] = None,
+    context: Annotated[
+        SuiteContext,
+        typer.Option(help="For these measures, translate after the own context and, as controls, after these."),
+    ] = SuiteContext.own,
     format: Format = None,
     json_path: Json = None,
 ) -> None:
@@ -229,7 +238,10 @@ def evaluate(
             value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
         listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
         told += f"\nPerplexity a subword: {listed}."
-    report(told, value, json_path)
+    tables, value["measures"] = context_measures(
+        translator, sources, gold, hypotheses, measures, context, gold_history=history is History.gold
+    )
+    report("\n\n".join([told, *tables]), value, json_path)
 
 
 @app.command()
@@ -360,6 +372,7 @@ def bench_memory(json_path: Json = None) -> None:
 
 app.add_typer(analyze, name="analyze")
 app.command()(contrast)
+app.command()(splice)
 app.add_typer(suite, name="suite")
 
 

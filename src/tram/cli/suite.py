@@ -131,6 +131,30 @@ def _kinds(context: SuiteContext) -> "tuple[ContextOf, ...]":
     return tuple(kind for kind in CONTEXTS if context.value in {kind, "all"})
 
 
+def context_measures(
+    translator: "Translator",
+    sources: list[list[str]],
+    references: list[list[str]],
+    hypotheses: list[list[str]],
+    names: str | None,
+    context: SuiteContext,
+    gold_history: bool,
+) -> tuple[list[str], dict[str, Any]]:
+    """Compute the measures of context for `tram evaluate`: a table of each, and all of them for JSON."""
+    from tram.evaluation.measures import chosen, measure, translations_by_context
+    from tram.progress import Progress
+
+    measures = chosen(names, translator.text)
+    kinds = tuple(dict.fromkeys(_kinds(SuiteContext.own) + _kinds(context))) if measures else ()
+    again = (len(kinds) - 1) * sum(map(len, sources)) if translator.model.has_context else 0
+    with plain_warnings(), Progress("other contexts", again, "sentences", hidden=again < 1) as progress:
+        found = translations_by_context(
+            translator, sources, hypotheses, kinds, references if gold_history else None, progress.advance
+        )
+    measured = {name: measure(name, sources, references, found, translator.text) for name in measures}
+    return [each.table for each in measured.values()], {name: each.value for name, each in measured.items()}
+
+
 app = typer.Typer(help="Make suites in which context decides, from your own documents.", no_args_is_help=True)
 
 Source = Annotated[Path, typer.Argument(help="Source documents.")]

@@ -8,6 +8,7 @@ Another language is another file. A section that a file does not have is refused
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -98,6 +99,9 @@ class Language(_Section):
     singular_verbs: Words = frozenset()
     plural_verbs: Words = frozenset()
     address: AddressRules | None = None
+    function_words: Words = frozenset()
+    endings: tuple[str, ...] = ()
+    stem: int = 4
 
     def need(self, section: str) -> Any:
         """Return a section; refuse a language whose file has none."""
@@ -117,6 +121,16 @@ class Language(_Section):
                 f"{FOLDER.name}/{self.code}.yaml: has no words {name!r}, which this measure needs; add them"
             )
         return words[name]
+
+    def stem_of(self, word: str) -> str:
+        """Return a word in lower case without its ending and marks on letters: Bäume → baum. Rough, but stable."""
+        lower = "".join(c for c in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(c))
+        found: str | None = ""
+        while found is not None:  # Systeme → system → syst, as System
+            lower = lower.removesuffix(found)
+            fits = (ending for ending in self.endings if lower.endswith(ending))
+            found = next((ending for ending in fits if len(lower) - len(ending) >= self.stem), None)
+        return lower
 
     @cached_property
     def _pronoun_genders(self) -> dict[str, Gender]:

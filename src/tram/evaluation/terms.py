@@ -1,0 +1,151 @@
+"""Consistency of terms: are source terms that come several times in a document translated alike?
+
+    lexicon = term_variants(sources, references, english, german)         # from the reference translations at hand
+    summary = measure_terms(sources, references, {"own": translations}, english, german)
+
+A *term* is a content word, or two of them in a row, that at least two sentences of a document contain. Its *variants*
+are the target nouns most associated with it over all sentence pairs of source and reference (Dice coefficient), if no
+other source word has a much stronger claim on them, and if they replace each other: a noun that mostly comes together
+with a stronger variant is its companion and no translation of its own. A translation uses the strongest variant that it
+contains; where it contains none, the occurrence is not counted. For each term of a document with n counted occurrences,
+the share of pairs of them with the same variant counts with weight n. Terms with one variant are left out, because they
+cannot be inconsistent. Words are compared without their endings.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any
+
+from tram.evaluation.language import Language, tokens
+from tram.evaluation.shares import ratio, share
+
+Documents = Sequence[Sequence[str]]
+Lexicon = dict[str, dict[str, float]]
+"""For each term, the association of its variants."""
+
+LEAST = 3  # sentence pairs that contain a term, for it to be one
+TOGETHER = 2  # sentence pairs that contain a term and its variant
+ASSOCIATION = 0.15  # least Dice coefficient of a variant
+CLAIM = 0.8  # of the strongest claim on a target word that a term must have on it
+COMPANION = 0.25  # of a variant's sentences at most contain a stronger variant
+
+
+def terms_of(sentence: str, source: Language) -> set[str]:
+    """Return the terms of a source sentence: content words and pairs of neighbours, without their endings."""
+    words = tokens(sentence)
+    content = [source.stem_of(word) if _is_content(word, source) else None for word in words]
+    pairs = {f"{a} {b}" for a, b in pairwise(content) if a and b}
+    return {word for word in content if word} | pairs
+
+
+def _is_content(word: str, language: Language) -> bool:
+    return len(word) > 3 and word.isalpha() and word.lower() not in language.need("function_words")
+
+
+def target_words(sentence: str, target: Language) -> set[str]:
+    """Return the nouns of a target sentence, without their endings; all content words if nothing marks nouns."""
+    words = [word for word in tokens(sentence) if _is_content(word, target)]
+    return {target.stem_of(word) for word in words if target.noun is None or target.noun.fullmatch(word)}
+
+
+def term_variants(sources: Documents, references: Documents, source: Language, target: Language) -> Lexicon:
+    """Find the variants of every term by association over the sentence pairs of all documents."""
+    words = Counter[str]()
+    translations: dict[str, list[set[str]]] = defaultdict(list)  # of the sentences that contain a term
+    for document, reference in zip(sources, references, strict=True):
+        for sentence, right in zip(document, reference, strict=True):
+            found = target_words(right, target)
+            words.update(found)
+            for term in terms_of(sentence, source):
+                translations[term].append(found)
+    associations = {term: _associations(found, words) for term, found in translations.items() if len(found) >= LEAST}
+    claims: dict[str, float] = defaultdict(float)
+    for candidates in associations.values():
+        for word, association in candidates.items():
+            claims[word] = max(claims[word], association)
+    return {
+        term: _rivals({word: a for word, a in candidates.items() if a >= CLAIM * claims[word]}, translations[term])
+        for term, candidates in associations.items()
+    }
+
+
+def _associations(translations: Sequence[set[str]], words: Counter[str]) -> dict[str, float]:
+    """Return the Dice coefficients of a term with target words, of those that are no coincidence."""
+    together = Counter(word for found in translations for word in found)
+    dice = {word: 2 * n / (len(translations) + words[word]) for word, n in together.items() if n >= TOGETHER}
+    return {word: association for word, association in dice.items() if association >= ASSOCIATION}
+
+
+def _rivals(candidates: Mapping[str, float], translations: Sequence[set[str]]) -> dict[str, float]:
+    """Keep the candidates that replace each other, strongest first."""
+    kept: dict[str, float] = {}
+    for word in sorted(candidates, key=lambda word: (-candidates[word], word)):
+        having = [found for found in translations if word in found]
+        if sum(not kept.keys().isdisjoint(found) for found in having) <= COMPANION * len(having):
+            kept[word] = candidates[word]
+    return kept
+
+
+def variant_used(term: str, translation: set[str], lexicon: Lexicon) -> str | None:
+    """Return the strongest variant of a term among the words of a translation."""
+    known = [word for word in lexicon[term] if word in translation]
+    return max(known, key=lambda word: (lexicon[term][word], word), default=None)
+
+
+def measure_terms(
+    sources: Documents, references: Documents, translations: Mapping[str, Documents], source: Language, target: Language
+) -> dict[str, Any]:
+    """Measure the consistency of the reference and of several translations, with intervals over documents."""
+    lexicon = term_variants(sources, references, source, target)
+    repeated = [_repeated(document, lexicon, source) for document in sources]
+    summary: dict[str, Any] = {}
+    for name, documents in {"reference": references, **translations}.items():
+        counts = [_counts(places, document, lexicon, target)
+                  for places, document in zip(repeated, documents, strict=True)]  # fmt: skip
+        summary[name] = {
+            "terms": sum(len(places) for places in repeated),
+            "occurrences": sum(len(each) for places in repeated for each in places.values()),
+            "counted": int(sum(row[1] for row in counts)),
+            "consistency": share(counts, ratio()),
+        }
+    return summary
+
+
+def _repeated(document: Sequence[str], lexicon: Lexicon, source: Language) -> dict[str, list[int]]:
+    """Return the sentences of every term with several variants that at least two sentences contain."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, sentence in enumerate(document):
+        for term in terms_of(sentence, source):
+            if len(lexicon.get(term, ())) > 1:
+                places[term].append(number)
+    return {term: numbers for term, numbers in sorted(places.items()) if len(numbers) > 1}
+
+
+def _counts(
+    places: Mapping[str, Sequence[int]], document: Sequence[str], lexicon: Lexicon, target: Language
+) -> list[float]:
+    """Sum n × share of equal pairs, and n, over the terms of a document."""
+    words = {number: target_words(document[number], target) for numbers in places.values() for number in numbers}
+    equal = total = 0.0
+    for term, numbers in places.items():
+        used = [found for number in numbers if (found := variant_used(term, words[number], lexicon)) is not None]
+        if len(used) > 1:
+            pairs = [a == b for a, b in combinations(used, 2)]
+            equal += len(used) * sum(pairs) / len(pairs)
+            total += len(used)
+    return [equal, total]
+
+
+def terms_table(summary: Mapping[str, Any]) -> str:
+    """A line for the reference and for each translation."""
+    reference = summary["reference"]
+    lines = [
+        f"Terms: {reference['terms']:,} source terms with several translations come at least twice in a document, "
+        f"{reference['occurrences']:,} times;",
+        "% translated alike within a document [95% interval over documents]",
+        "",
+        f"{'':<16}{'counted':>8}  consistency",
+    ]
+    lines += [f"{name:<16}{values['counted']:>8,}  {values['consistency']}" for name, values in summary.items()]
+    return "\n".join(lines)
