@@ -9,12 +9,15 @@ from torch import Tensor
 
 from conftest import TINY
 from tram.config import MemoryConfig, ModelConfig
+from tram.data.batches import document_ids
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import SpecialIds
 from tram.translation.translator import Translator
 
 VOCABULARY = 23
-FIRST_WORD = 3  # ids below are pad, bos and eos
+START, END = SpecialIds().start, SpecialIds().end
+FIRST_WORD = 3  # ids below are special
 
 few = settings(max_examples=30, deadline=None)
 
@@ -69,3 +72,11 @@ def make_translator(prepared: Path, side: str = "both", norm: str = "post", slot
     model = Transformer(config, text.vocabulary).double()
     shake(model, seed=2)
     return Translator(model, text)
+
+
+def pair_ids(translator: Translator, source: list[str], target: list[str]) -> tuple[Tensor, Tensor]:
+    """The two sides of a document, (1, sentences, tokens) each, start … end."""
+    text, special = translator.text, translator.special
+    sources = [special.source(ids) for ids in text.encode(source, "source")]
+    targets = [special.target(ids) for ids in text.encode(target, "target")]
+    return document_ids([sources]), document_ids([targets])

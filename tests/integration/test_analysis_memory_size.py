@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from conftest import Corpus, Done, refused, snapshot
-from helpers import few, random_ids, tiny_config, tiny_model
+from helpers import START, few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
 from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain, memory_gains
 from tram.analysis.trainings import CONTROL, Recipe, Variant, finetune_settings, recipe_sentence, share_of
@@ -25,7 +25,6 @@ from tram.data.arrays import PreparedData
 from tram.errors import InputError
 from tram.evaluation.metrics import SystemResult
 from tram.model.folder import load_model, save_model, weights
-from tram.text.special_ids import BOS
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 9))  # heads, queries, keys
 
@@ -36,7 +35,7 @@ def random_map(shape: tuple[int, ...], seed: int, sharpness: float = 3.0) -> Ten
 
 
 def document(lengths: list[int]) -> EncodedDocument:
-    source, target = random_ids([lengths], 1), random_ids([lengths], 2, first=BOS)
+    source, target = random_ids([lengths], 1), random_ids([lengths], 2, first=START)
     return EncodedDocument(list(range(1, len(lengths) + 1)), source, target, target)
 
 
@@ -110,8 +109,8 @@ def test_a_memory_with_sharper_questions_gains_in_the_attention_that_asks_them()
     fresh, sharp = tiny_model(config), tiny_model(config)
     memory: Any = sharp.encoder.layers[1].self_attention.context
     with torch.no_grad():
-        memory.output_attention.projection.weight[: config.d_model] *= 40
-        memory.output_attention.projection.bias[: config.d_model] *= 40
+        memory.output_attention.query.weight.mul_(40)
+        memory.output_attention.query.bias.mul_(40)
     gains = memory_gains(fresh, sharp, [document([5, 5, 4])])["encoder.1.self"]
     assert gains.output.share > 0.2
     assert gains.update.nats == 0
@@ -248,8 +247,10 @@ def test_the_command_trains_what_is_missing_and_reports(
     assert snapshot(tmp_path / "runs") == before
     assert (tmp_path / "again" / "memory-size.json").read_text() == json.dumps(numbers, indent=2) + "\n"
     refused(tram(*command, "--updates", 3), "recipe.json", "updates: 2, not 3")
-    path = tmp_path / "runs" / "control" / "recipe.json"  # as a tram wrote it that did not know of some setting yet
-    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "foretell"}))
+    path = tmp_path / "runs" / "control" / "recipe.json"  # as an earlier version wrote it
+    former = {"max_length_gap": "like", "keep_checkpoints": "keep"}
+    stored = {former.get(key, key): value for key, value in json.loads(path.read_text()).items() if key != "cooldown"}
+    path.write_text(json.dumps(stored | {"foretell": 0.0}))
     assert tram(*command[:-1], tmp_path / "again").code == 0
 
 

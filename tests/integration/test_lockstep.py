@@ -19,14 +19,15 @@ from hypothesis import strategies as st
 from conftest import made_up
 from helpers import FIRST_WORD, VOCABULARY, shake, tiny_config, tiny_model
 from tram.config import ModelConfig
-from tram.data.batches import decoder_input
+from tram.data.batches import document_ids
 from tram.errors import InputError
 from tram.model.folder import save_model
-from tram.model.state import Carried
+from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import SpecialIds
 from tram.translation.document_state import DocumentState
-from tram.translation.lockstep import Cursor, History, Lockstep, document_ids
+from tram.translation.lockstep import Cursor, History, Lockstep
 from tram.translation.translator import Translator
 
 Document = list[list[int]]
@@ -35,6 +36,9 @@ SIDES = ("source", "target", "both")
 sentences = st.lists(st.integers(FIRST_WORD, VOCABULARY - 1), min_size=1, max_size=4)
 documents = st.lists(st.lists(sentences, min_size=1, max_size=3), min_size=1, max_size=3)
 few = settings(max_examples=8)
+
+
+SPECIAL = SpecialIds()
 
 
 @functools.cache
@@ -47,7 +51,7 @@ class Result(NamedTuple):
 
     ids: Document
     scores: list[float]
-    carried: Carried
+    state: State
 
 
 def translate(
@@ -57,22 +61,22 @@ def translate(
     together: int = 32,
     block: int = 2048,
     history: History = "generated",
-    carried: Sequence[Carried] | None = None,
+    states: Sequence[State] | None = None,
 ) -> list[Result]:
     with torch.inference_mode():
-        states = carried or [model.complete(None, 1) for _ in given]
+        states = states or [model.initial_state(1) for _ in given]
     cursors = [Cursor(i, document, state) for i, (document, state) in enumerate(zip(given, states, strict=True))]
-    found = [Result([], [], {}) for _ in given]
-    lockstep = Lockstep(model, beam, documents=together, block=block, history=history)
+    found = [Result([], [], State.empty()) for _ in given]
+    lockstep = Lockstep(model, SPECIAL, beam, documents=together, block=block, history=history)
     for cursor, hypotheses in lockstep.run(cursors):
         found[cursor.number].ids.append(hypotheses[0].ids)
         found[cursor.number].scores.append(hypotheses[0].score)
-    return [result._replace(carried=cursor.carried) for result, cursor in zip(found, cursors, strict=True)]
+    return [result._replace(state=cursor.state) for result, cursor in zip(found, cursors, strict=True)]
 
 
-def assert_carried(one: Carried, other: Carried) -> None:
-    assert one.keys() == other.keys()
-    for name, state in other.items():
+def assert_state(one: State, other: State) -> None:
+    assert one.units.keys() == other.units.keys()
+    for name, state in other.units.items():
         assert one[name].keys() == state.keys()
         for key, value in state.items():
             torch.testing.assert_close(one[name][key], value, rtol=0, atol=1e-9)
@@ -81,14 +85,14 @@ def assert_carried(one: Carried, other: Carried) -> None:
 def assert_same(one: Result, other: Result) -> None:
     assert one.ids == other.ids
     assert one.scores == pytest.approx(other.scores, abs=1e-9)
-    assert_carried(one.carried, other.carried)
+    assert_state(one.state, other.state)
 
 
 @torch.no_grad()
-def forced(model: Transformer, source: Document, target: Document) -> Carried:
+def forced(model: Transformer, source: Document, target: Document) -> State:
     """What is carried after a teacher-forced pass over a whole document."""
-    encoded = model.encode(document_ids([source]))
-    return encoded.carried | model.decode(decoder_input(document_ids([target])), encoded).carried
+    sources, targets = [[SPECIAL.source(ids) for ids in source]], [[SPECIAL.decoder_input(ids) for ids in target]]
+    return model.forced_decode(document_ids(sources), document_ids(targets)).state
 
 
 FIXED: list[Document] = [[[3, 9, 4], [20, 7], [5, 5, 11, 8], [14]], [[6, 21], [17, 3, 12]], [[10], [4, 19, 9], [22, 6]]]
@@ -121,8 +125,8 @@ def test_a_document_stopped_anywhere_goes_on_as_if_nothing_had_happened(side: st
     model = model_of(side)
     whole = translate(model, [document])[0]
     first = translate(model, [document[:at]])[0]
-    second = translate(model, [document[at:]], carried=[first.carried])[0]
-    assert_same(Result(first.ids + second.ids, first.scores + second.scores, second.carried), whole)
+    second = translate(model, [document[at:]], states=[first.state])[0]
+    assert_same(Result(first.ids + second.ids, first.scores + second.scores, second.state), whole)
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -131,7 +135,7 @@ def test_the_state_after_a_document_is_that_of_reading_its_best_translations(sid
     """The states collected during the search are those of a second pass over the best hypotheses."""
     model = model_of(side)
     for document, result in zip(FIXED, translate(model, FIXED, beam, block=6), strict=True):
-        assert_carried(result.carried, forced(model, document, result.ids))
+        assert_state(result.state, forced(model, document, result.ids))
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -142,7 +146,7 @@ def test_with_history_none_every_sentence_is_a_document_of_its_own(side: str) ->
         for result, expected in zip(translate(model, FIXED, history="none", block=block), alone, strict=True):
             assert result.ids == [each.ids[0] for each in expected]
             assert result.scores == pytest.approx([each.scores[0] for each in expected], abs=1e-9)
-            assert_carried(result.carried, model.complete(None, 1))
+            assert_state(result.state, model.initial_state(1))
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -156,7 +160,7 @@ def test_what_stood_before_changes_the_scores(side: str) -> None:
 def test_a_document_without_sentences_is_over_before_it_begins() -> None:
     found = translate(model_of(), [[], FIXED[0], []], together=1)
     assert [len(result.ids) for result in found] == [0, 4, 0]
-    assert_carried(found[0].carried, model_of().complete(None, 1))
+    assert_state(found[0].state, model_of().initial_state(1))
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -204,10 +208,10 @@ def whole(translator: Translator) -> list[str]:
 def test_one_translation_for_each_sentence(translator: Translator, whole: list[str]) -> None:
     assert len(whole) == len(TALK.source)
     assert len(set(whole)) > 3
-    found = translator.translate_documents([[], TALK.source, *OTHERS, []])
+    found = list(translator.translate_documents([[], TALK.source, *OTHERS, []]))
     assert found[0] == found[-1] == []
     assert found[1] == whole
-    assert translator.translate_documents([]) == []
+    assert list(translator.translate_documents([])) == []
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -215,7 +219,7 @@ def test_the_number_of_documents_at_once_does_not_change_a_text(
     translator: Translator, whole: list[str], batch: int
 ) -> None:
     narrow = Translator(translator.model, translator.text, beam=2, batch=batch)
-    assert narrow.translate_documents([*OTHERS, TALK.source])[-1] == whole
+    assert list(narrow.translate_documents([*OTHERS, TALK.source]))[-1] == whole
 
 
 def test_a_document_is_taken_up_in_another_process(translator: Translator, whole: list[str], tmp_path: Path) -> None:
@@ -225,8 +229,8 @@ def test_a_document_is_taken_up_in_another_process(translator: Translator, whole
     save_model(translator.model, tmp_path / "model", translator.text)
     script = """
 import json, sys, torch
-from tram.state import DocumentState
-from tram.translator import Translator
+from tram.translation.document_state import DocumentState
+from tram.translation.translator import Translator
 translator = Translator.load(sys.argv[1], dtype=torch.float64, beam=2)
 state = DocumentState.load(sys.argv[2])
 found = translator.translate(json.loads(sys.argv[3]), state)
@@ -240,7 +244,7 @@ print(json.dumps(found))
     translator.translate(TALK.source[3:], state)
     returned = DocumentState.load(tmp_path / "state.safetensors")
     assert (returned.sentences, returned.model) == (6, translator.fingerprint)
-    assert_carried(returned.carried, state.carried)
+    assert_state(returned.state, state.state)
 
 
 def test_a_fork_goes_its_own_way(translator: Translator, whole: list[str]) -> None:
@@ -254,9 +258,9 @@ def test_a_fork_goes_its_own_way(translator: Translator, whole: list[str]) -> No
 
 def test_documents_with_states_of_their_own_go_on_together(translator: Translator, whole: list[str]) -> None:
     states = [translator.start() for _ in range(2)]
-    translator.translate_documents([TALK.source[:2], OTHERS[2][:1]], states=states)
+    list(translator.translate_documents([TALK.source[:2], OTHERS[2][:1]], states=states))
     assert [state.sentences for state in states] == [2, 1]
-    found = translator.translate_documents([TALK.source[2:], OTHERS[2][1:]], states=states)
+    found = list(translator.translate_documents([TALK.source[2:], OTHERS[2][1:]], states=states))
     assert found == [whole[2:], translator.translate(OTHERS[2])[1:]]
 
 
@@ -266,20 +270,20 @@ def test_an_empty_sentence_leaves_the_state_as_it_is(translator: Translator, who
     assert translator.translate(given_lines, state) == ["", *whole[:2], "", *whole[2:], ""]
     translator.translate(TALK.source, plain)
     assert state.sentences == plain.sentences == 6
-    assert_carried(state.carried, plain.carried)
+    assert_state(state.state, plain.state)
     translator.translate(["", " "], state)
     translator.read([""], ["Etwas."], state)
     translator.read(["Something."], [" "], state)
     assert state.sentences == 6
-    assert_carried(state.carried, plain.carried)
+    assert_state(state.state, plain.state)
 
 
 def test_a_state_stays_as_large_as_it_is(translator: Translator) -> None:
     state = translator.start()
-    shapes = [{name: {key: value.shape for key, value in unit.items()} for name, unit in state.carried.items()}]
+    shapes = [{name: {key: value.shape for key, value in unit.items()} for name, unit in state.state.units.items()}]
     for part in (TALK.source[:1], TALK.source[1:]):
         translator.translate(part, state)
-        shapes.append({name: {key: v.shape for key, v in unit.items()} for name, unit in state.carried.items()})
+        shapes.append({name: {key: v.shape for key, v in unit.items()} for name, unit in state.state.units.items()})
     assert shapes[0] == shapes[1] == shapes[2]
     assert {shape for unit in shapes[0].values() for shape in unit.values()} == {(1, 3, 16)}
 
@@ -288,14 +292,14 @@ def test_reading_is_a_gold_history_and_a_teacher_forced_pass(translator: Transla
     read, gold = translator.start(), translator.start()
     translator.read(TALK.source[:2], TALK.target[:2], read)
     translator.read(TALK.source[2:], TALK.target[2:], read)
-    translator.translate_documents([TALK.source], states=[gold], history="gold", gold=[TALK.target])
+    list(translator.translate_documents([TALK.source], states=[gold], history="gold", gold=[TALK.target]))
     source, target = translator.text.encode(TALK.source, "source"), translator.text.encode(TALK.target, "target")
     assert read.sentences == gold.sentences == 6
-    assert_carried(read.carried, forced(translator.model, source, target))
-    assert_carried(gold.carried, read.carried)
+    assert_state(read.state, forced(translator.model, source, target))
+    assert_state(gold.state, read.state)
     generated = translator.start()
     translator.translate(TALK.source, generated)
-    assert not torch.allclose(generated.carried["decoder.1.self"]["M"], read.carried["decoder.1.self"]["M"])
+    assert not torch.allclose(generated.state["decoder.1.self"]["M"], read.state["decoder.1.self"]["M"])
 
 
 def test_with_a_gold_history_a_sentence_follows_the_right_ones(translator: Translator) -> None:
@@ -305,32 +309,30 @@ def test_with_a_gold_history_a_sentence_follows_the_right_ones(translator: Trans
         expected += translator.translate([source], state.fork())
         translator.read([source], [target], state)
     documents = [OTHERS[0], TALK.source]
-    found = translator.translate_documents(documents, history="gold", gold=[OTHERS[0], TALK.target])
+    found = list(translator.translate_documents(documents, history="gold", gold=[OTHERS[0], TALK.target]))
     assert found[1] == expected
 
 
 def test_an_empty_right_translation_leaves_the_targets_memory_as_it_is(translator: Translator) -> None:
     state = translator.start()
-    translator.translate_documents([TALK.source[:1]], states=[state], history="gold", gold=[[""]])
-    assert_carried(
-        {name: unit for name, unit in state.carried.items() if name.startswith("decoder")},
-        {name: unit for name, unit in translator.start().carried.items() if name.startswith("decoder")},
-    )
+    list(translator.translate_documents([TALK.source[:1]], states=[state], history="gold", gold=[[""]]))
+    decoder = [name for name in state.state.units if name.startswith("decoder")]
+    assert_state(state.state.only(decoder), translator.start().state.only(decoder))
 
 
 def test_a_right_translation_too_long_for_the_model_is_cut(translator: Translator) -> None:
     """As in training and in `read`."""
     state, read = translator.start(), translator.start()
     long = " ".join(["Papagei"] * 100)
-    translator.translate_documents([TALK.source[:1]], states=[state], history="gold", gold=[[long]])
+    list(translator.translate_documents([TALK.source[:1]], states=[state], history="gold", gold=[[long]]))
     translator.read(TALK.source[:1], [long], read)
-    assert_carried(state.carried, read.carried)
+    assert_state(state.state, read.state)
 
 
 @pytest.mark.parametrize("gold", [None, [], [["Eins."]], [TALK.target, TALK.target]])
 def test_a_gold_history_that_does_not_fit_is_refused(translator: Translator, gold: list[list[str]] | None) -> None:
-    with pytest.raises(InputError, match="one right translation for each sentence"):
-        translator.translate_documents([TALK.source], history="gold", gold=gold)
+    with pytest.raises(InputError, match="reference"):
+        list(translator.translate_documents([TALK.source], history="gold", gold=gold))
 
 
 def test_reading_wants_pairs(translator: Translator) -> None:
@@ -351,7 +353,7 @@ def test_a_sentence_too_long_for_the_model_is_split_inside_its_document(
     assert all(found)
     assert found[3] != whole[2], "the long sentence was taken in"
     with pytest.warns(UserWarning, match="3 sentences were too long") as told:
-        translator.translate_documents([[long], [TALK.source[0]], [long, long]])
+        list(translator.translate_documents([[long], [TALK.source[0]], [long, long]]))
     assert len(told) == 1, "however many documents there are"
 
 

@@ -145,7 +145,9 @@ def test_patience_ends_a_run_and_the_best_model_is_taken(
     configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, [5, 4, 3, 3.5, 3])
-    model = train(configure(tmp_path, updates=100, evaluate_every=1, patience=2, keep=1, checkpoint_every=50))
+    model = train(
+        configure(tmp_path, updates=100, evaluate_every=1, patience=2, keep_checkpoints=1, checkpoint_every=50)
+    )
     assert max(line["update"] for line in metrics(tmp_path)) == 5
     assert checkpoints(tmp_path) == [3, 5], "the best and the last"
     best = load_tensors(tmp_path / "train" / "checkpoints" / "00000003" / WEIGHTS)
@@ -167,7 +169,7 @@ def test_an_ended_run_stays_ended(configure: Configure, tmp_path: Path, monkeypa
 
 
 def test_the_last_few_checkpoints_are_kept(configure: Configure, tmp_path: Path) -> None:
-    train(configure(tmp_path, updates=11, evaluate_every=100, checkpoint_every=2, keep=3))
+    train(configure(tmp_path, updates=11, evaluate_every=100, checkpoint_every=2, keep_checkpoints=3))
     assert checkpoints(tmp_path) == [8, 10, 11]
 
 
@@ -176,7 +178,7 @@ def test_the_mean_of_the_last_checkpoints_competes_with_the_best(
     configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mean_wins: bool
 ) -> None:
     scripted(monkeypatch, [3, 3, 2 if mean_wins else 4])
-    model = train(configure(tmp_path, updates=6, evaluate_every=6, checkpoint_every=2, average=3, keep=1))
+    model = train(configure(tmp_path, updates=6, evaluate_every=6, checkpoint_every=2, average=3, keep_checkpoints=1))
     saved = [load_tensors(tmp_path / "train" / "checkpoints" / f"{n:08}" / WEIGHTS) for n in (2, 4, 6)]
     found = load_tensors(model / WEIGHTS)
     mean = {name: sum(part[name] for part in saved) / 3 for name in found}
@@ -278,10 +280,12 @@ def test_a_first_stage_is_not_prolonged_under_a_finished_second_one(configure: C
 
 
 def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
-    config = configure(tmp_path, updates=3, keep=1)
+    config = configure(tmp_path, updates=3, keep_checkpoints=1)
     trainer_of(config).run()
     tram.training.remember_config(config)
-    tram.training.remember_config(configure(tmp_path, updates=5, keep=4, patience=7, log_every=2, average=2))
+    tram.training.remember_config(
+        configure(tmp_path, updates=5, keep_checkpoints=4, patience=7, log_every=2, average=2)
+    )
     with pytest.raises(InputError, match=r"train\.warmup: 10, not 11"):
         tram.training.remember_config(configure(tmp_path, updates=5, warmup=11))
     path = tmp_path / "config.yaml"  # as a tram wrote it that did not know of some setting yet

@@ -1,4 +1,4 @@
-"""Configs: what is written can be read again, and what is wrong is refused by its name."""
+"""Configs: a written config is read back unchanged, and a wrong key or value is refused by its name."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def refused(path: Path, *overrides: str) -> str:
-    """The one sentence with which a config is refused."""
+    """Return the error message for a config, which must be one line."""
     with pytest.raises(InputError) as caught:
         Config.load(path, list(overrides))
     message = str(caught.value)
@@ -44,20 +44,21 @@ def first_stage(config: Config) -> TrainConfig:
 
 def configs() -> st.SearchStrategy[Config]:
     names = st.text(st.characters(categories=["L", "N"], include_characters=" -_.:#'\""), min_size=1, max_size=12)
-    shares = st.floats(0, 1, exclude_max=True)
+    fractions = st.floats(0, 1, exclude_max=True)
     model = st.builds(
-        lambda heads, width, norm, activation, learned, scale: ModelConfig(
-            heads=heads, d_model=heads * width, norm=norm, activation=activation, embedding_scale=scale,
-            positions="learned" if learned else "sinusoidal",
-        ),
-        heads=st.integers(1, 16), width=st.sampled_from([2, 4, 64]), norm=st.sampled_from(["post", "pre"]),
-        activation=st.sampled_from(["relu", "gelu", "swish"]), learned=st.booleans(), scale=st.booleans(),
-    )  # fmt: skip
+        lambda heads, width, **values: ModelConfig(heads=heads, d_model=heads * width, **values),
+        heads=st.integers(1, 16),
+        width=st.sampled_from([2, 4, 64]),
+        norm=st.sampled_from(["post", "pre"]),
+        activation=st.sampled_from(["relu", "gelu", "swish"]),
+        positions=st.sampled_from(["learned", "sinusoidal"]),
+        embedding_scale=st.booleans(),
+    )
     train = st.builds(
         TrainConfig,
         lr=st.floats(1e-9, 10),
-        betas=st.tuples(shares, shares),
-        dropout=shares,
+        betas=st.tuples(fractions, fractions),
+        dropout=fractions,
         updates=st.integers(1, 10**7),
         precision=st.sampled_from(["auto", "float32", "bfloat16"]),
     )
@@ -73,9 +74,14 @@ def configs() -> st.SearchStrategy[Config]:
     )
     paths = names.map(Path)
     return st.builds(
-        Config, data=paths, output=paths, seed=st.integers(0, 2**31), model=model, train=train,
+        Config,
+        data=paths,
+        output=paths,
+        seed=st.integers(0, 2**31),
+        model=model,
+        train=train,
         finetune=st.none() | finetune,
-    )  # fmt: skip
+    )
 
 
 @given(config=configs())
@@ -112,7 +118,7 @@ def test_an_override_makes_a_section_that_the_file_does_not_have(tmp_path: Path)
     assert first_stage(Config.load(written(tmp_path, NEEDED), ["train.updates=5"])).updates == 5
 
 
-def test_of_two_overrides_of_a_key_the_last_counts(config_file: Path) -> None:
+def test_the_last_of_two_overrides_of_a_key_wins(config_file: Path) -> None:
     assert Config.load(config_file, ["seed=1", "seed=2"]).seed == 2
 
 
@@ -129,7 +135,7 @@ def test_an_override_below_a_plain_value_is_refused(config_file: Path) -> None:
     assert "not a section" in message
 
 
-def test_an_override_that_is_no_yaml_is_refused(config_file: Path) -> None:
+def test_an_override_that_is_not_yaml_is_refused(config_file: Path) -> None:
     assert "train.betas=[0.9" in refused(config_file, "train.betas=[0.9")
 
 
@@ -143,14 +149,14 @@ def test_an_override_that_is_no_yaml_is_refused(config_file: Path) -> None:
         ("sed", "seed"),
     ],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_right_one(config_file: Path, wrong: str, right: str) -> None:
+def test_an_unknown_key_is_refused_with_the_closest_valid_one(config_file: Path, wrong: str, right: str) -> None:
     message = refused(config_file, f"{wrong}=1")
     assert str(config_file) in message
     assert f"unknown key `{wrong}`" in message
     assert f"did you mean `{right}`?" in message
 
 
-def test_an_unknown_key_like_no_other_is_refused_with_the_list_of_keys(config_file: Path) -> None:
+def test_an_unknown_key_without_a_similar_one_is_refused_with_the_list_of_keys(config_file: Path) -> None:
     message = refused(config_file, "ŷŷŷŷ=1")
     assert "model.d_model" in message
     assert "train.lr" in message
@@ -203,7 +209,7 @@ def test_a_sentence_must_fit_the_position_table(config_file: Path) -> None:
         ({"memory": {}, "norm": "pre"}, "memory.read: scaled or add"),
     ],
 )
-def test_a_memory_that_cannot_be_is_refused(values: dict[str, Any], complaint: str) -> None:
+def test_an_impossible_memory_is_refused(values: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InputError, match=re.escape(complaint)):
         checked(ModelConfig, values, "model/config.yaml")
 
@@ -223,16 +229,26 @@ def test_memory_layers_count_from_either_end_and_once_each() -> None:
         (["train=null"], "at least one stage"),
         (["train=null", "finetune={}"], "there is no first stage"),
         (["model.memory={}"], "set finetune.memory"),
-        (["finetune.window=[5, 2]"], "the least (5) is more than the most (2)"),
+        (["finetune.window=[5, 2]"], "the minimum (5) is greater than the maximum (2)"),
         (["finetune.accumulate=2"], "leave it at 1"),
-        (["finetune.foretell=1", "finetune.memory={side: source}"], "a memory on the target side"),
     ],
 )
 def test_stages_that_do_not_fit_together_are_refused(config_file: Path, overrides: list[str], complaint: str) -> None:
     assert complaint in refused(config_file, *overrides)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_keys_of_earlier_versions_are_renamed_or_ignored_if_they_had_no_effect(config_file: Path) -> None:
+    former = ["train.keep=7", "finetune.keep=8", "finetune.like=4", "finetune.foretell=0", "finetune.memory_dropout="]
+    config = Config.load(config_file, former)
+    assert config.finetune is not None
+    assert first_stage(config).keep_checkpoints == 7
+    assert (config.finetune.keep_checkpoints, config.finetune.max_length_gap) == (8, 4)
+    for overrides in (["finetune.foretell=0.5"], ["finetune.like=4", "finetune.max_length_gap=5"]):
+        key = overrides[0].partition("=")[0]
+        assert f"unknown key `{key}`" in refused(config_file, *overrides)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nowhere.yaml"
     message = refused(path)
     assert str(path) in message
@@ -287,3 +303,89 @@ def test_a_written_config_is_plain_yaml_with_every_key(tmp_path: Path) -> None:
     values = read_yaml(path)
     assert set(values) == set(ModelConfig.model_fields)
     assert values["norm"] == "pre"
+
+
+# extends
+
+
+def write_files(folder: Path, **texts: str) -> Path:
+    """Write NAME.yaml for every name and return the path of the first."""
+    paths = [folder / f"{name}.yaml" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths[0]
+
+
+def test_a_file_that_extends_another_has_its_settings_and_its_own_win(tmp_path: Path) -> None:
+    path = write_files(
+        tmp_path,
+        child="extends: base.yaml\noutput: own\ntrain: {lr: 0.25}\nfinetune: {memory: {slots: 4}}\n",
+        base=NEEDED + "seed: 9\ntrain: {lr: 0.5, warmup: 7}\nfinetune: {memory: {slots: 8, depth: 3}}\n",
+    )
+    config = Config.load(path, ["train.updates=5"])
+    assert (config.data, config.output, config.seed) == (Path("prepared"), Path("own"), 9)
+    assert (first_stage(config).lr, first_stage(config).warmup, first_stage(config).updates) == (0.25, 7, 5)
+    assert config.finetune is not None
+    assert config.finetune.memory == MemoryConfig(slots=4, depth=3)
+
+
+def test_null_and_lists_replace_what_they_extend(tmp_path: Path) -> None:
+    path = write_files(
+        tmp_path,
+        child="extends: base.yaml\ntrain: null\nfinetune: {start: nothing, betas: [0.5, 0.6]}\n",
+        base=NEEDED + "train: {lr: 0.5}\nfinetune: {betas: [0.1, 0.2], lr: 0.5}\n",
+    )
+    config = Config.load(path)
+    assert config.train is None
+    assert config.finetune is not None
+    assert (config.finetune.betas, config.finetune.lr) == ((0.5, 0.6), 0.5)
+
+
+def test_a_chain_goes_through_folders_and_the_path_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    write_files(tmp_path, base=NEEDED + "seed: 9\n")
+    write_files(tmp_path / "deep", middle="extends: ../base.yaml\nmodel: {d_model: 64}\n")
+    path = write_files(tmp_path, child="extends: deep/middle.yaml\nmodel: {heads: 2}\n")
+    config = Config.load(path)
+    assert (config.seed, config.model.d_model, config.model.heads) == (9, 64, 2)
+
+
+@given(config=configs(), seed=st.integers(0, 99))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_extending_a_config_changes_nothing_else_and_the_stored_config_stands_alone(
+    tmp_path: Path, config: Config, seed: int
+) -> None:
+    write_yaml(tmp_path / "base.yaml", config)
+    extended = Config.load(write_files(tmp_path, child=f"extends: base.yaml\nseed: {seed}\n"))
+    assert extended == config.model_copy(update={"seed": seed})
+    write_yaml(tmp_path / "stored.yaml", extended)
+    assert "extends" not in read_yaml(tmp_path / "stored.yaml")
+    (tmp_path / "base.yaml").unlink()
+    assert Config.load(tmp_path / "stored.yaml") == extended
+
+
+def test_a_cycle_is_refused_with_its_files(tmp_path: Path) -> None:
+    message = refused(write_files(tmp_path, a="extends: b.yaml\n", b="extends: c.yaml\n", c="extends: a.yaml\n"))
+    assert "cycle" in message
+    assert all(f"{name}.yaml" in message for name in "abc")
+    assert "cycle" in refused(write_files(tmp_path, alone="extends: ./alone.yaml\n"))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("none.yaml", "there is no file"),
+        ("..", "there is no file"),
+        ("[a.yaml, b.yaml]", "one YAML file"),
+        ("3", "one YAML file"),
+    ],
+)
+def test_a_file_that_cannot_be_extended_is_refused(tmp_path: Path, value: str, words: str) -> None:
+    message = refused(write_files(tmp_path, child=f"extends: {value}\n"))
+    assert words in message
+    assert "child.yaml: `extends" in message
+
+
+def test_a_wrong_key_is_refused_with_the_files_it_may_stand_in(tmp_path: Path) -> None:
+    message = refused(write_files(tmp_path, child="extends: base.yaml\n", base=NEEDED + "sed: 3\n"))
+    assert re.search(r"child\.yaml \(extends .*base\.yaml\): unknown key `sed`; did you mean `seed`", message)

@@ -153,7 +153,7 @@ def choose(
     reading = readings[path.document if path else min(readings)]
     unit = path.unit if path else units[-1]
     i, j = (path.i, path.j) if path else pair or (0, 1)
-    document, pieces = reading.document, reading.bpe.pieces
+    document, pieces = reading.document, reading.text.bpe.pieces
     before, after = reading.maps(unit, i), reading.maps(unit, j)
     written, read = (document.decoder_input, document.labels) if is_target(unit) else (document.source,) * 2
     tokens = [pieces([n for n in side[0, t].tolist() if n]) for side, t in ((written, i), (read, j))]

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from tram.data.batches import decoder_input
+from tram.data.batches import decoder_input, document_ids
 from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
 from tram.model.contexts.memory import Memory
-from tram.translation.lockstep import document_ids
 from tram.translation.translator import Translator
 
 
@@ -27,6 +26,7 @@ class EncodedDocument:
     source: Tensor
     decoder_input: Tensor
     labels: Tensor
+    special: frozenset[int]  # ids that stand for no text
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -34,7 +34,7 @@ class EncodedDocument:
 
 def encode(translator: Translator, document: ParallelDocument) -> EncodedDocument:
     """Cut a document into subwords; what is longer than the model's longest sentence is cut off."""
-    longest = translator.model.config.max_length - 2
+    longest, special = translator.longest, translator.special
     sources = translator.text.encode(document.source, "source")
     targets = translator.text.encode(document.target, "target")
     pairs = [
@@ -44,16 +44,17 @@ def encode(translator: Translator, document: ParallelDocument) -> EncodedDocumen
     ]
     if not pairs:
         raise InputError("a document has no sentence with text on both sides; leave it out of the files")
-    device = translator.model.tokens.weight.device
-    source = document_ids([[source for _, source, _ in pairs]]).to(device)
-    target = document_ids([[target for _, _, target in pairs]]).to(device)
-    return EncodedDocument([number for number, _, _ in pairs], source, decoder_input(target), target[..., 1:])
+    device = translator.model.device
+    source = document_ids([[special.source(source) for _, source, _ in pairs]]).to(device)
+    target = document_ids([[special.target(target) for _, _, target in pairs]]).to(device)
+    numbers = [number for number, _, _ in pairs]
+    return EncodedDocument(numbers, source, decoder_input(target), target[..., 1:], special.control)
 
 
 def memories(translator: Translator) -> dict[str, Memory]:
     """The memory units of a model by the names of their sublayers; a model without any is refused."""
     model = translator.model
-    contexts = model.encoder.contexts() | model.decoder.contexts()
+    contexts = model.contexts()
     found = {name: context for name, context in contexts.items() if isinstance(context, Memory)}
     if not found:
         where = translator.folder or "the model"

@@ -25,12 +25,10 @@ from tram.analysis.encoded import EncodedDocument, encode, memories
 from tram.data.corpus import ParallelDocument
 from tram.model.contexts.memory import Maps, Memory
 from tram.model.stacks import Encoded
-from tram.model.state import Carried
+from tram.model.state import State, tensor
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.text.bpe import BPE
-from tram.text.special_ids import EOS
-from tram.text.word_end_bpe import WordEndBPE
+from tram.text.pipeline import TextPipeline
 from tram.translation.translator import Translator
 
 SEARCHED = 20  # sentences of a document whose words are traced back: those that the memory helps most
@@ -68,30 +66,30 @@ class Reading:
     """A document as a model has read it: for every sentence what was carried into it, and what each unit took in."""
 
     model: Transformer
-    bpe: BPE | WordEndBPE
+    text: TextPipeline
     document: EncodedDocument
     units: dict[str, Memory]
-    before: list[Carried]
+    before: list[State]
     taken: list[dict[str, Tensor]]  # h of each unit, (tokens, d_model)
     number: int = 1  # of the document in its file
 
     def memory(self, unit: str, sentence: int) -> Tensor:
         """M of a unit before a sentence: (1, slots, d_model)."""
-        return self.before[sentence][unit]["M"]
+        return tensor(self.before[sentence][unit]["M"])
 
     def written(self, unit: str, sentence: int) -> list[Word]:
         """The words that a unit's update sees in a sentence."""
         side = self.document.decoder_input if is_target(unit) else self.document.source
-        return words(self.bpe, side[0, sentence])
+        return words(self.text, side[0, sentence])
 
     def read(self, unit: str, sentence: int) -> list[Word]:
         """The words at which a unit is read: in the decoder, where they are predicted."""
         side = self.document.labels if is_target(unit) else self.document.source
-        return words(self.bpe, side[0, sentence])
+        return words(self.text, side[0, sentence])
 
     def predicted(self, sentence: int) -> list[Word]:
         """The words of the target, at the places where they are predicted."""
-        return words(self.bpe, self.document.labels[0, sentence])
+        return words(self.text, self.document.labels[0, sentence])
 
     def maps(self, unit: str, sentence: int) -> Maps:
         """Update attention (heads, slots, tokens) and output attention (heads, tokens, slots) of a sentence."""
@@ -104,7 +102,7 @@ class Reading:
     def gains(self) -> list[Tensor]:
         """What the memory is worth to every predicted token: nats more than if the document began at its sentence."""
         with torch.inference_mode():
-            fresh = self.model.complete(None, 1)
+            fresh = self.model.initial_state(1)
         return [
             (log_probabilities(self, j, self.before[j]) - log_probabilities(self, j, fresh))[0]
             for j in range(len(self.document))
@@ -121,15 +119,13 @@ def read_document(translator: Translator, document: ParallelDocument, number: in
     """Read a document with its right translation, sentence by sentence."""
     model, units, encoded = translator.model, memories(translator), encode(translator, document)
     before, taken = [], []
-    carried = model.complete(None, 1)
+    state = model.initial_state(1)
     with taken_in(units) as kept:
         for j in range(len(encoded)):
-            before.append(carried)
-            source = model.encode(encoded.source[:, j : j + 1], carried)
-            decoded = model.decode(encoded.decoder_input[:, j : j + 1], source, carried)
+            before.append(state)
+            state = model.forced_decode(encoded.source[:, j : j + 1], encoded.decoder_input[:, j : j + 1], state).state
             taken.append(dict(kept))
-            carried = source.carried | decoded.carried
-    return Reading(model, translator.text.bpe, encoded, units, before, taken, number)
+    return Reading(model, translator.text, encoded, units, before, taken, number)
 
 
 @contextmanager
@@ -139,7 +135,7 @@ def taken_in(units: dict[str, Memory]) -> Iterator[dict[str, Tensor]]:
 
     def watch(name: str, unit: Memory) -> Any:
         def look(module: nn.Module, given: tuple[Any, ...]) -> None:
-            kept[name] = unit.keep(given[0], given[1])
+            kept[name] = unit.update_input(given[0], given[1])
 
         return unit.register_forward_pre_hook(look)
 
@@ -151,12 +147,13 @@ def taken_in(units: dict[str, Memory]) -> Iterator[dict[str, Tensor]]:
             handle.remove()
 
 
-def words(bpe: BPE | WordEndBPE, ids: Tensor) -> list[Word]:
+def words(text: TextPipeline, ids: Tensor) -> list[Word]:
     """The words of one sentence, without specials and without punctuation."""
+    bpe, specials = text.bpe, text.special.control
     groups: list[list[int]] = []
     numbers = ids.tolist()
     for place, (number, piece) in enumerate(zip(numbers, bpe.pieces(numbers), strict=True)):
-        if number <= EOS:
+        if number in specials:
             continue
         if piece.startswith("▁") or not groups:
             groups.append([])
@@ -166,29 +163,28 @@ def words(bpe: BPE | WordEndBPE, ids: Tensor) -> list[Word]:
 
 
 @torch.inference_mode()
-def log_probabilities(reading: Reading, j: int, carried: Carried) -> Tensor:
-    """Log-probability of every right token of sentence j, for every document that was carried: (documents, tokens)."""
+def log_probabilities(reading: Reading, j: int, state: State) -> Tensor:
+    """Return the log-probability of every reference token of sentence j, for every document of `state`.
+
+    → (documents, tokens).
+    """
     model, document = reading.model, reading.document
-    encoder, decoder = ({n: s for n, s in carried.items() if is_target(n) is side} for side in (False, True))
+    encoder, decoder = (state.only(n for n in state.units if is_target(n) is side) for side in (False, True))
     source, given = document.source[:, j : j + 1], document.decoder_input[:, j : j + 1]
     labels = document.labels[0, j]
     labels = labels[labels != 0]
-    count = max(len(state["M"]) for state in carried.values())
-    if all(len(state["M"]) == 1 for state in encoder.values()):  # all see the same source: encoded once
+    count = max(len(tensor(unit["M"])) for unit in state.units.values())
+    if all(len(tensor(unit["M"])) == 1 for unit in encoder.units.values()):  # all see the same source: encoded once
         one = model.encode(source, encoder)
-        encoded = Encoded(one.states.repeat(count, 1), model.layout(source.expand(count, -1, -1)), {})
+        encoded = Encoded(one.states.repeat(count, 1), model.layout(source.expand(count, -1, -1)), State.empty())
     else:
         encoded = model.encode(source.expand(count, -1, -1), _expanded(encoder, count))
-    decoded = model.decode(given.expand(count, -1, -1), encoded, _expanded(decoder, count))
-    scores = model.logits(decoded.states).log_softmax(-1).view(count, len(labels), -1)
-    return scores.gather(2, labels.expand(count, -1)[..., None]).squeeze(2)
+    done = model.forced_decode(encoded, given.expand(count, -1, -1), _expanded(decoder, count))
+    return model.token_log_probs(done.states, labels.repeat(count)).view(count, len(labels))
 
 
-def _expanded(carried: Carried, documents: int) -> Carried:
-    return {
-        unit: {key: value.expand(documents, *value.shape[1:]) for key, value in state.items()}
-        for unit, state in carried.items()
-    }
+def _expanded(state: State, documents: int) -> State:
+    return state.map(lambda value: value.expand(documents, *value.shape[1:]))
 
 
 @torch.inference_mode()
@@ -202,7 +198,7 @@ def without(reading: Reading, unit: str, i: int, j: int, seen: Tensor) -> Tensor
     for t in range(i, j):
         keys_values = memory.update_attention.key_value(taken[t][unit]).expand(len(seen), -1, -1)
         M = memory.update(M, keys_values, seen[:, None] if t == i else None)
-    return log_probabilities(reading, j, reading.before[j] | {unit: {"M": M}})
+    return log_probabilities(reading, j, reading.before[j] | State({unit: {"M": M}}))
 
 
 def word_effects(reading: Reading, unit: str, i: int, j: int) -> list[Path]:

@@ -129,7 +129,7 @@ class Recipe:
             "evaluate_every": min(self.settings.evaluate_every, shortest),
             "checkpoint_every": min(self.settings.checkpoint_every, shortest),
             "patience": 0,  # all variants get the same number of updates
-            "keep": 1,
+            "keep_checkpoints": 1,
             "log_every": 1,
         }
 
@@ -172,7 +172,8 @@ class Recipe:
             return
         try:
             # A setting that came into being after the run has its default
-            before = FinetuneConfig().model_dump(mode="json") | json.loads(path.read_text(encoding="utf-8"))
+            stored = FinetuneConfig.with_current_keys(dict(json.loads(path.read_text(encoding="utf-8"))))
+            before = FinetuneConfig().model_dump(mode="json") | stored
         except (ValueError, TypeError, OSError):
             raise InputError(f"{path}: is damaged; remove the folder {path.parent} and run again") from None
         now = self.identity(variant)
@@ -288,7 +289,7 @@ def translations(
             return list(json.loads(path.read_text(encoding="utf-8")))
     translator = Translator.load(folder, beam=beam)
     with plain_warnings(), Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
-        found = translator.translate_documents(sources, progress.advance)
+        found = list(translator.translate_documents(sources, progress.advance))
     if path is not None:
         write_json(path, found)
     return found

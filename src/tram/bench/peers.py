@@ -1,8 +1,8 @@
-"""Speed as a ratio to a peer, both measured in turn in one run on one thread: `tram bench {train,decode,memory}`.
+"""The peers of the benchmarks, and how two sides are measured in turn in one run on one thread.
 
-The peers are a BART of `transformers` of the same size, and for documents our own sentence-level training. Weights
+The peer is a BART of `transformers` of the same size, and for documents tram's own sentence-level training. Weights
 are random and dropout is 0; both get the same batch. Times are taken alternately and their medians compared, so that
-a busy machine slows both down. Memory is the peak of a process of its own.
+a busy machine slows both down.
 """
 
 import statistics
@@ -15,8 +15,10 @@ from torch import Tensor
 
 from tram.config import ModelConfig
 from tram.errors import InputError
-from tram.text.special_ids import BOS, EOS, PAD
+from tram.text.special_ids import PAD, SpecialIds
 
+SPECIAL = SpecialIds()
+FIRST_WORD = 3  # ids below are special
 Row = dict[str, Any]
 
 
@@ -33,7 +35,7 @@ SIZES = {
 
 
 def bart(config: ModelConfig, vocabulary: int) -> Any:
-    """A BART of `transformers` with the same sizes, random weights, no dropout."""
+    """Return a BART of `transformers` with the same sizes, random weights, no dropout."""
     try:
         import transformers
     except ImportError:
@@ -54,23 +56,23 @@ def bart(config: ModelConfig, vocabulary: int) -> Any:
             attention_dropout=0.0,
             activation_dropout=0.0,
             pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            decoder_start_token_id=BOS,
+            bos_token_id=SPECIAL.start,
+            eos_token_id=SPECIAL.end,
+            decoder_start_token_id=SPECIAL.start,
             forced_eos_token_id=None,
         )
     )
 
 
 def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> Tensor:
-    """(sentences, tokens) of random ids, with padding behind the shorter ones."""
-    ids = torch.randint(EOS + 1, vocabulary, (sentences, longest))
+    """Return (sentences, tokens) of random ids, with padding behind the shorter ones."""
+    ids = torch.randint(FIRST_WORD, vocabulary, (sentences, longest))
     lengths = torch.randint(shortest, longest + 1, (sentences,))
     return ids.masked_fill(torch.arange(longest) >= lengths[:, None], PAD)
 
 
 def alternately(work: Work, rounds: int) -> dict[str, float]:
-    """Median seconds of each piece of work, taken in turn after one warm-up."""
+    """Return the median seconds of each piece of work, measured in turn after one warm-up."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in work}
@@ -86,8 +88,8 @@ def alternately(work: Work, rounds: int) -> dict[str, float]:
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
-def _rows(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list[Row]:
-    """A row for everything that is compared with the peer."""
+def compared(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list[Row]:
+    """Return a row for everything that is compared with the peer."""
     return [
         {
             "model": model,
@@ -103,7 +105,7 @@ def _rows(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list
 
 
 def table(rows: list[Row]) -> str:
-    """Rows as a small text table."""
+    """Return rows as a small text table."""
     header = list(rows[0])
     cells = [[_cell(name, value) for name, value in row.items()] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]

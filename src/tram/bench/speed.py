@@ -1,9 +1,4 @@
-"""Speed as a ratio to a peer, both measured in turn in one run on one thread: `tram bench {train,decode,memory}`.
-
-The peers are a BART of `transformers` of the same size, and for documents our own sentence-level training. Weights
-are random and dropout is 0; both get the same batch. Times are taken alternately and their medians compared, so that
-a busy machine slows both down. Memory is the peak of a process of its own.
-"""
+"""Speed of training and decoding as a ratio to a peer: `tram bench train` and `tram bench decode`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,36 +7,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tram.bench.peers import SIZES, Row, _rows, alternately, bart, random_ids
+from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row, alternately, bart, compared, random_ids
 from tram.config import MemoryConfig, ModelConfig
-from tram.model.state import Carried
+from tram.model.state import State
 from tram.model.transformer import Transformer
-from tram.text.special_ids import EOS, PAD
+from tram.text.special_ids import PAD
 from tram.training.loss import cross_entropy
 from tram.translation.search import search
 
 
 def training(rounds: int = 7) -> list[Row]:
-    """Forward, backward and AdamW step: against BART on sentences, and documents against sentences."""
+    """Measure forward, backward and AdamW step: against BART on sentences, and documents against sentences."""
     return [row for name in SIZES for row in (training_sentences(name, rounds), *training_documents(name, rounds))]
 
 
 def training_sentences(name: str, rounds: int) -> Row:
-    """Sentences of like length, as a sorted batch has them."""
+    """Measure sentences of similar length, as in a sorted batch."""
     config, vocabulary = SIZES[name]
     torch.manual_seed(1)
     sentences = 16 if config.d_model > 256 else 40
     source, target = (random_ids(sentences, 23, 27, vocabulary) for _ in range(2))
     ours, peer = Transformer(config, vocabulary), bart(config, vocabulary)
     work = {"tram": _step(ours, source[None], target[None]), "transformers": _peer_step(peer, source, target)}
-    return _rows(f"{name}, sentences", alternately(work, rounds), int((target != PAD).sum()), "transformers")[0]
+    return compared(f"{name}, sentences", alternately(work, rounds), int((target != PAD).sum()), "transformers")[0]
 
 
 def training_documents(name: str, rounds: int, documents: int = 2, sentences: int = 32, length: int = 25) -> list[Row]:
-    """Documents in parallel, at depth 1 and at full depth, against sentences without memory and one by one."""
+    """Measure documents in parallel, at depth 1 and at full depth, against sentences without memory and one by one."""
     config, vocabulary = SIZES[name]
     torch.manual_seed(1)
-    source, target = (torch.randint(EOS + 1, vocabulary, (documents, sentences, length)) for _ in range(2))
+    source, target = (torch.randint(FIRST_WORD, vocabulary, (documents, sentences, length)) for _ in range(2))
 
     def with_memory(depth: Any) -> Transformer:
         return Transformer(ModelConfig(**config.model_dump() | {"memory": MemoryConfig(depth=depth)}), vocabulary)
@@ -52,16 +47,16 @@ def training_documents(name: str, rounds: int, documents: int = 2, sentences: in
         "documents, full depth": _step(with_memory("full"), source, target),
         "sentences": _step(Transformer(config, vocabulary), source, target),
     }
-    rows = _rows(name, alternately(work, rounds), target.numel(), "sentences")
+    rows = compared(name, alternately(work, rounds), target.numel(), "sentences")
     alone = {
         "one document": _step(one, source[:1], target[:1]),
         "sentence by sentence": _stepwise(one, source[:1], target[:1]),
     }
-    return rows + _rows(name, alternately(alone, max(rounds // 2, 1)), target[:1].numel(), "sentence by sentence")
+    return rows + compared(name, alternately(alone, max(rounds // 2, 1)), target[:1].numel(), "sentence by sentence")
 
 
 def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) -> list[Row]:
-    """Beam search over one batch; every hypothesis is made to run to the same length."""
+    """Measure beam search over one batch; every hypothesis is made to run to the same length."""
     rows = []
     for name, (config, vocabulary) in SIZES.items():
         torch.manual_seed(1)
@@ -70,8 +65,8 @@ def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) 
 
         def we(model: Transformer = ours, ids: Tensor = source) -> None:
             with torch.inference_mode():
-                # Random weights hardly ever choose eos: the limit ends the search, for both alike.
-                search(model, model.encode(ids[None]), [length] * batch, beam)
+                # Random weights hardly ever choose the end: the limit ends the search, for both alike.
+                search(model, model.encode(ids[None]), [length] * batch, SPECIAL, beam)
 
         def they(model: Any = peer, ids: Tensor = source) -> None:
             with torch.inference_mode():
@@ -85,30 +80,29 @@ def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) 
                 )
 
         seconds = alternately({"tram": we, "transformers": they}, rounds)
-        rows += _rows(f"{name}, beam {beam}, batch {batch}", seconds, batch * length, "transformers")
+        rows += compared(f"{name}, beam {beam}, batch {batch}", seconds, batch * length, "transformers")
     return rows
 
 
 def _step(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:
-    """One update on documents at once. source, target: (documents, sentences, tokens)."""
+    """Return one update on whole documents. source, target: (documents, sentences, tokens)."""
 
     def loss() -> Tensor:
-        decoded = model.decode(target, model.encode(source))
-        return _loss(model, decoded.states, decoded.layout.ids)
+        done = model.forced_decode(source, target)
+        return _loss(model, done.states, done.layout.ids)
 
     return _optimised(model, loss)
 
 
 def _stepwise(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:
-    """The same update, sentence after sentence, as one would write it down first."""
+    """Return the same update, sentence by sentence: the straightforward implementation."""
 
     def loss() -> Tensor:
-        total, carried = torch.zeros(()), Carried()
+        total, state = torch.zeros(()), State.empty()
         for t in range(source.shape[1]):
-            encoded = model.encode(source[:, t : t + 1], carried)
-            decoded = model.decode(target[:, t : t + 1], encoded, carried)
-            total = total + _loss(model, decoded.states, decoded.layout.ids)
-            carried = encoded.carried | decoded.carried
+            done = model.forced_decode(source[:, t : t + 1], target[:, t : t + 1], state)
+            total = total + _loss(model, done.states, done.layout.ids)
+            state = done.state
         return total / source.shape[1]
 
     return _optimised(model, loss)

@@ -67,7 +67,7 @@ def translated(
     from tram.progress import Progress
 
     with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
-        return translator.translate_documents(documents, progress.advance, history=history, gold=gold)
+        return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
 
 
 def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:
@@ -121,7 +121,7 @@ def report(table: str, value: Any, json_path: Path | None) -> None:
 
 
 TOGETHER = "\0"  # stands between the values of one option, which typer knows only one of
-MANY_VALUED = {"score": ("-i", "--input"), "prepare": ("--train", "--dev")}
+MANY_VALUED = {"score": ("-i", "--input"), "prepare": ("--train", "--dev"), "splice": ("--train",)}
 
 
 def gathered(arguments: list[str]) -> list[str]:

@@ -11,7 +11,8 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -21,6 +22,7 @@ import numpy.typing as npt
 
 from tram.errors import InputError
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import SpecialIds
 
 VERSION = 1
 Side = Literal["source", "target"]
@@ -134,6 +136,25 @@ class Split:
     source: Sentences
     target: Sentences
     documents: npt.NDArray[np.int64]
+    special: SpecialIds = field(default_factory=SpecialIds)
+
+    @cached_property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Whether a sentence pair has words on both sides, for every pair."""
+        found: npt.NDArray[np.bool_] = (self.source.lengths > 0) & (self.target.lengths > 0)
+        return found
+
+    def template_lengths(self, max_length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the lengths of all sentences on both sides with their templates, truncated to max_length."""
+        source = self.source.lengths + self.special.source_extra
+        target = self.target.lengths + self.special.target_extra
+        return np.minimum(source, max_length), np.minimum(target, max_length)
+
+    def longer_than(self, max_length: int) -> int:
+        """Return how many usable pairs have a side that is longer than max_length with its template."""
+        source = self.source.lengths + self.special.source_extra > max_length
+        target = self.target.lengths + self.special.target_extra > max_length
+        return int((self.usable & (source | target)).sum())
 
 
 @dataclass(frozen=True)
@@ -177,7 +198,12 @@ class PreparedData:
             return array
 
         sides = [Sentences(load(f"{side}.ids"), load(f"{side}.offsets")) for side in ("source", "target")]
-        return Split(sides[0], sides[1], load("documents"))
+        return Split(sides[0], sides[1], load("documents"), self.special)
+
+    @cached_property
+    def special(self) -> SpecialIds:
+        """The special ids of the text pipeline."""
+        return self.text().special if (self.folder / "text.json").exists() else SpecialIds()
 
     def text(self) -> TextPipeline:
         """The text pipeline that made these ids."""

@@ -273,7 +273,8 @@ def _learn(
                     yield from _truecased(truecaser, side) if settings.pipeline == "moses" else side
 
         bpe = BPE.learn(lines(), settings.merges)
-    pipeline = TextPipeline(settings.pipeline, settings.source_language, settings.target_language, bpe, *truecasers)
+    languages = settings.source_language, settings.target_language
+    pipeline = TextPipeline(settings.pipeline, *languages, bpe, truecasers[0], truecasers[1])
     pipeline.save(path)
     return pipeline
 

@@ -12,21 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from tram.data.batches import decoder_input, padded_ids
+from tram.data.batches import document_ids
+from tram.data.budget import costs_of_sums, slices_within
 from tram.evaluation.suite import Item
 from tram.model.packing import Layout
 from tram.model.stacks import Encoded
-from tram.model.state import Carried, join_documents, select_documents
-from tram.model.transformer import Transformer
+from tram.model.state import State
 from tram.text.pipeline import Side
-from tram.translation.lockstep import Cursor, History, Ids, Lockstep, document_ids
+from tram.translation.lockstep import Cursor, History, Ids, Lockstep
 from tram.translation.translator import Translator
 
 TOKENS = 2048  # of one pass through the model
-CHUNK = 512  # tokens whose logits stand in memory at once
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,8 @@ def score_suite(
     found: dict[int, list[float]] = {}
     contexts = sorted(_contexts(translator, items, taken), key=lambda context: (len(context.sources), context.longest))
     with torch.inference_mode():
-        for part in _within([context.longest for context in contexts], tokens):
+        cost = costs_of_sums([context.longest for context in contexts])
+        for part in slices_within(cost, len(contexts), tokens):
             for question, scores in _answers(translator, contexts[part], tokens):
                 found[question.number] = scores
                 if advance is not None:
@@ -136,105 +135,83 @@ def _context(key: tuple[tuple[str, ...], ...], sources: dict[str, Ids], targets:
 
 
 def _ids(translator: Translator, texts: Iterable[str], side: Side) -> dict[str, Ids]:
-    """Every different text as ids, cut where it is too long for the model; a blank one has none."""
+    """Return every different text as ids, truncated where it is too long for the model; a blank one has none."""
     different = list(dict.fromkeys(texts))
-    longest = translator.model.config.max_length - 2
+    longest = translator.longest
     ids = translator.text.encode(different, side)
-    cut = sum(len(sentence) > longest for sentence in ids)
-    if cut:
-        warnings.warn(f"{cut} {side} sentences were cut to the model's {longest} subwords", stacklevel=4)
+    if truncated := sum(len(sentence) > longest for sentence in ids):
+        warnings.warn(f"{truncated} {side} sentences were truncated to the model's {longest} subwords", stacklevel=4)
     return {text: sentence[:longest] * bool(text.strip()) for text, sentence in zip(different, ids, strict=True)}
-
-
-def _within(sizes: Sequence[int], budget: int) -> Iterator[slice]:
-    """Cut a run where the sum of its sizes would pass the budget; a part has at least one member."""
-    start = total = 0
-    for i, size in enumerate(sizes):
-        if i > start and total + size > budget:
-            yield slice(start, i)
-            start, total = i, 0
-        total += size
-    if start < len(sizes):
-        yield slice(start, len(sizes))
 
 
 def _answers(
     translator: Translator, contexts: Sequence[_Context], tokens: int
 ) -> Iterator[tuple[_Question, list[float]]]:
-    """Take in some contexts together, then score the items behind them."""
+    """Read some contexts together, then score the items after them."""
     model = translator.model
     if model.decoder.contexts() and any(context.targets is None for context in contexts):
-        carried = _translate(translator, contexts)
+        state = _translate(translator, contexts)
     else:
-        carried = _read(model, contexts, tokens)
+        state = _read(translator, contexts, tokens)
     pairs = [(row, question) for row, context in enumerate(contexts) for question in context.questions]
-    pairs.sort(key=lambda pair: pair[1].size)  # of like length: little is padding
-    for part in _within([question.size for _, question in pairs], tokens):
+    pairs.sort(key=lambda pair: pair[1].size)  # similar lengths together: little padding
+    cost = costs_of_sums([question.size for _, question in pairs])
+    for part in slices_within(cost, len(pairs), tokens):
         rows, questions = zip(*pairs[part], strict=True)
-        own = select_documents(carried, torch.tensor(rows, device=model.tokens.weight.device))
-        yield from zip(questions, _score(model, questions, own), strict=True)
+        own = state.select(torch.tensor(rows, device=model.device))
+        yield from zip(questions, _score(translator, questions, own), strict=True)
 
 
-def _read(model: Transformer, contexts: Sequence[_Context], tokens: int) -> Carried:
-    """What is carried after contexts that are there, many sentences at once; without targets only the source."""
-    carried = model.complete(None, len(contexts))
+def _read(translator: Translator, contexts: Sequence[_Context], tokens: int) -> State:
+    """Return the state after given contexts, many sentences at once; without targets only the source is read."""
+    model, special = translator.model, translator.special
+    state = model.initial_state(len(contexts))
     steps = range(max(len(context.sources) for context in contexts))
-    for block in _within([sum(context.step(number) for context in contexts) for number in steps], tokens):
-        device = model.tokens.weight.device
-        encoded = model.encode(document_ids([context.sources[block] for context in contexts]).to(device), carried)
-        carried = carried | encoded.carried
+    cost = costs_of_sums([sum(context.step(number) for context in contexts) for number in steps])
+    for block in slices_within(cost, len(steps), tokens):
+        sources = document_ids([[special.source(ids) for ids in context.sources[block]] for context in contexts])
+        encoded = model.encode(sources.to(model.device), state)
         if model.decoder.contexts():
-            targets = document_ids([(context.targets or [])[block] for context in contexts]).to(device)
-            carried = carried | model.decode(decoder_input(targets), encoded, carried).carried
-    return carried
+            given = [[special.decoder_input(ids) for ids in (context.targets or [])[block]] for context in contexts]
+            state = model.forced_decode(encoded, document_ids(given).to(model.device), state).state
+        else:
+            state |= encoded.state
+    return state
 
 
-def _translate(translator: Translator, contexts: Sequence[_Context]) -> Carried:
-    """What is carried after contexts whose translations the model finds itself."""
+def _translate(translator: Translator, contexts: Sequence[_Context]) -> State:
+    """Return the state after contexts that the model translates itself."""
     model = translator.model
-    cursors = [Cursor(row, context.sources, model.complete(None, 1)) for row, context in enumerate(contexts)]
-    lockstep = Lockstep(model, translator.beam, translator.length_penalty, translator.batch)
+    cursors = [Cursor(row, context.sources, model.initial_state(1)) for row, context in enumerate(contexts)]
+    lockstep = Lockstep(model, translator.special, translator.beam, translator.length_penalty, translator.batch)
     for _ in lockstep.run(cursors):
-        pass  # only what the cursors carry at the end is wanted
-    return join_documents([cursor.carried for cursor in cursors])
+        pass  # only the states at the end are needed
+    return State.join([cursor.state for cursor in cursors])
 
 
-def _score(model: Transformer, questions: Sequence[_Question], carried: Carried) -> list[list[float]]:
-    """Log-probabilities of the targets of every question; its source is encoded once for all of them.
+def _score(translator: Translator, questions: Sequence[_Question], state: State) -> list[list[float]]:
+    """Return the log-probabilities of the targets of every question; its source is encoded once for all of them.
 
     Targets that are the same ids are scored once, so that rounding cannot decide between them.
     """
-    device = model.tokens.weight.device
+    model, special = translator.model, translator.special
     rows = list(dict.fromkeys((n, tuple(ids)) for n, question in enumerate(questions) for ids in question.targets))
-    owners = torch.tensor([n for n, _ in rows], device=device)
-    encoded = model.encode(padded_ids([question.source for question in questions])[:, None].to(device), carried)
-    targets = padded_ids([ids for _, ids in rows])[:, None].to(device)
-    scores = sequence_scores(model, targets, repeated(encoded, owners), select_documents(carried, owners))
+    owners = torch.tensor([n for n, _ in rows], device=model.device)
+    sources = document_ids([[special.source(question.source)] for question in questions]).to(model.device)
+    encoded = model.encode(sources, state)
+    inputs = document_ids([[special.decoder_input(list(ids))] for _, ids in rows]).to(model.device)
+    labels = document_ids([[[*special.target_prefix, *ids, special.end]] for _, ids in rows]).to(model.device)
+    done = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
+    row = done.layout.rows // done.layout.shape[2]
+    scores = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
+    scores.index_add_(0, row, model.token_log_probs(done.states, done.layout.pack(labels)).double())
     found = dict(zip(rows, scores.tolist(), strict=True))
     return [[found[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
 
 
 def repeated(encoded: Encoded, owners: Tensor) -> Encoded:
-    """The source states of these documents, in this order, any of them several times; one sentence a document."""
+    """Return the source states of these documents, in this order, any number of times; one sentence per document."""
     layout = Layout(encoded.layout.grid(encoded.layout.ids).index_select(0, owners))
     starts = torch.as_tensor(encoded.layout.starts, device=owners.device).index_select(0, owners)
     places = starts.repeat_interleave(layout.lengths.flatten()) + layout.positions
-    return Encoded(encoded.states.index_select(0, places), layout, {})
-
-
-def sequence_scores(model: Transformer, targets: Tensor, source: Encoded, carried: Carried) -> Tensor:
-    """Log-probability of every target, (rows) in double precision. targets: (rows, 1, tokens), bos … eos."""
-    decoded = model.decode(decoder_input(targets), source, carried)
-    labels = targets[..., 1:].flatten().index_select(0, decoded.layout.rows)
-    row = decoded.layout.rows // decoded.layout.shape[2]
-    scores = torch.zeros(len(targets), dtype=torch.float64, device=targets.device)
-    return scores.index_add_(0, row, token_scores(model, decoded.states, labels).double())
-
-
-def token_scores(model: Transformer, states: Tensor, labels: Tensor, chunk: int = CHUNK) -> Tensor:
-    """Log-probability of every label, in chunks. states: (tokens, d_model); labels: (tokens)."""
-    accurate = torch.promote_types(states.dtype, torch.float32)
-    parts = zip(states.split(chunk), labels.split(chunk), strict=True)
-    return torch.cat(
-        [-F.cross_entropy(model.logits(part).to(accurate), gold, reduction="none") for part, gold in parts]
-    )
+    return Encoded(encoded.states.index_select(0, places), layout, State.empty())

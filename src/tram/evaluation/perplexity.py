@@ -9,16 +9,14 @@ show what its own mistakes cost. What the memory knows of a document is the dist
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 
-from tram.data.batches import decoder_input
-from tram.model.state import Carried, select_documents
+from tram.data.batches import document_ids
+from tram.model.state import State
 from tram.text.pipeline import Side
-from tram.training.loss import cross_entropy
-from tram.translation.lockstep import document_ids
 from tram.translation.translator import Translator
 
 Documents = Sequence[Sequence[str]]
@@ -54,8 +52,9 @@ def walks(translator: Translator) -> int:
 
 
 def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
-    longest = translator.model.config.max_length - 2
-    return [[ids[:longest] for ids in translator.text.encode(list(document), side)] for document in documents]
+    return [
+        [ids[: translator.longest] for ids in translator.text.encode(list(document), side)] for document in documents
+    ]
 
 
 @torch.inference_mode()
@@ -71,8 +70,8 @@ def _walk(
     own, other, tokens = 0.0, 0.0, 0
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     for group in np.array_split(order, math.ceil(len(order) / TOGETHER)) if order else []:
-        carried: Carried = {}
-        before = torch.arange(len(group), device=translator.model.tokens.weight.device).roll(1)
+        state = State.empty()
+        before = torch.arange(len(group), device=translator.model.device).roll(1)
         for t in range(max(len(sources[i]) for i in group)):
             pairs = [(_at(sources[i], t), _at(gold[i], t)) for i in group]
             whole = [bool(source and target) for source, target in pairs]
@@ -83,8 +82,8 @@ def _walk(
             if history is not None:
                 taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
             if exchanged:
-                other += _step(translator, now, asked, None, select_documents(carried, before))[0]
-            loss, count, carried = _step(translator, now, asked, taken, carried)
+                other += _step(translator, now, asked, None, state.select(before))[0]
+            loss, count, state = _step(translator, now, asked, taken, state)
             own, tokens = own + loss, tokens + count
             if advance is not None:
                 advance(sum(t < len(sources[i]) for i in group))
@@ -97,26 +96,24 @@ def _step(
     source: list[list[int]],
     gold: list[list[int]],
     taken: list[list[int]] | None,
-    carried: Carried,
-) -> tuple[float, int, Carried]:
-    """Loss of one sentence of every document, and what is carried on after `taken`."""
-    model = translator.model
-    device = model.tokens.weight.device
+    state: State,
+) -> tuple[float, int, State]:
+    """Return the loss of one sentence of every document, its tokens, and the state after `taken`."""
+    model, special = translator.model, translator.special
 
-    def ids(sentences: list[list[int]]) -> torch.Tensor:
-        padded = document_ids([[sentence] for sentence in sentences])
-        padded[[not sentence for sentence in sentences]] = 0
-        return padded.to(device)
+    def ids(sentences: Iterable[list[int]]) -> torch.Tensor:
+        return document_ids([[sentence] for sentence in sentences]).to(model.device)
 
-    target = ids(gold)
-    encoded = model.encode(ids(source), carried)
-    decoded = model.decode(decoder_input(target), encoded, carried)
-    labels = target[..., 1:].flatten().index_select(0, decoded.layout.rows)
-    loss, _ = cross_entropy(decoded.states, model.tokens.weight, model.bias, labels)
+    def decoder_input(sentences: list[list[int]]) -> torch.Tensor:
+        return ids(special.target(sentence)[:-1] for sentence in sentences)
+
+    done = model.forced_decode(ids(map(special.source, source)), decoder_input(gold), state)
+    labels = done.layout.pack(ids(special.target(sentence)[1:] for sentence in gold))
+    loss = -model.token_log_probs(done.states, labels).sum()
     if taken is None:
-        return float(loss), len(labels), {}
-    after = decoded if taken == gold else model.decode(decoder_input(ids(taken)), encoded, carried)
-    return float(loss), len(labels), encoded.carried | after.carried
+        return float(loss), len(labels), State.empty()
+    after = done if taken == gold else model.forced_decode(done.source, decoder_input(taken), state)
+    return float(loss), len(labels), after.state
 
 
 def _at(sentences: list[list[int]], t: int) -> list[int]:

@@ -27,11 +27,11 @@ class Layout:
     """The sentences of a batch as slices of one run of tokens.
 
     ids: (documents, sentences, tokens), 0 where there is no token.
-    edge: what is carried on is the state before the last `edge` sentences, which will be seen again.
+    reread: the state returned is that before the last so many sentences, which the next pass reads again.
     """
 
-    def __init__(self, ids: Tensor, edge: int = 0) -> None:
-        self.edge = edge
+    def __init__(self, ids: Tensor, reread: int = 0) -> None:
+        self.reread = reread
         real = ids != PAD
         self.shape = tuple(ids.shape)
         self.device = ids.device
@@ -58,6 +58,10 @@ class Layout:
         documents, sentences, tokens = self.shape
         flat = states.new_zeros(documents * sentences * tokens, *states.shape[1:])
         return flat.index_copy(0, self.rows, states).view(*self.shape, *states.shape[1:])
+
+    def pack(self, values: Tensor) -> Tensor:
+        """(documents, sentences, tokens) → (real tokens): the values at the real tokens."""
+        return values.flatten().index_select(0, self.rows)
 
     @cached_property
     def own_blocks(self) -> "Blocks":

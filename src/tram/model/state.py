@@ -1,47 +1,173 @@
-"""The encoder-decoder Transformer, and the one place where context enters it.
+"""What a document carries from one sentence to the next: the states of all context modules.
 
-    model = Transformer(ModelConfig(), vocabulary=30_000)
-    logits = model(source, decoder_input)    # ids (documents, sentences, tokens), 0 = padding, bos first, no eos
-    # → (documents, sentences, target tokens, vocabulary)
+    state = model.initial_state(documents=8)
+    state = model.forced_decode(source, decoder_input, state).state      # after some sentences
+    state.select(rows); State.join([state, other])                       # other batches of documents
+    State.from_tensors(state.tensors())                                  # as stored on disk
 
-Without context modules every sentence is translated on its own. A module behind the seam (`layers.Context`) sits in
-an `AttentionSublayer`; what it carries from sentence to sentence travels in `Carried`.
+A value is a tensor with one row per document, or `Ragged` where documents differ in length.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from tram.model.contexts.base import ContextState
-
-Carried = dict[str, ContextState]  # what every context module carries, by the name of its sublayer
+LENGTHS = "lengths"  # suffix of a stored ragged value's lengths
 
 
-def select_documents(carried: Carried, documents: Tensor) -> Carried:
-    """The states of only these documents, in this order."""
-    return {
-        name: {key: value.index_select(0, documents) for key, value in state.items()} for name, state in carried.items()
-    }
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of several documents one after the other. values: (all rows, …); lengths: (documents)."""
+
+    values: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def of(cls, documents: Sequence[Tensor]) -> Self:
+        """Return the rows of some documents, (rows, …) each, as one value."""
+        lengths = torch.tensor([len(rows) for rows in documents], device=documents[0].device)
+        return cls(torch.cat(list(documents)), lengths)
+
+    def documents(self) -> list[Tensor]:
+        """Return the rows of every document, (rows, …) each."""
+        return list(self.values.split(self.lengths.tolist()))
+
+    def select(self, documents: Tensor) -> "Ragged":
+        """Return the rows of only these documents, in this order."""
+        parts = self.documents()
+        return Ragged.of([parts[document] for document in documents.tolist()])
+
+    def put(self, documents: Tensor, other: "Ragged") -> "Ragged":
+        """Return the same with the rows of some documents replaced."""
+        parts = self.documents()
+        for document, rows in zip(documents.tolist(), other.documents(), strict=True):
+            parts[document] = rows
+        return Ragged.of(parts)
 
 
-def join_documents(carried: Sequence[Carried]) -> Carried:
-    """The states of several batches of documents as those of one batch."""
-    return {
-        name: {key: torch.cat([each[name][key] for each in carried]) for key in state}
-        for name, state in carried[0].items()
-    }
+Value = Tensor | Ragged
+ContextState = dict[str, Value]  # of one context module
 
 
-def named_tensors(carried: Carried) -> dict[str, Tensor]:
-    """Carried states as UNIT/KEY → tensor, the form in which they go to disk."""
-    return {f"{name}/{key}": value for name, state in carried.items() for key, value in state.items()}
+def tensor(value: Value) -> Tensor:
+    """Return a value that is known to have one row per document."""
+    assert isinstance(value, Tensor)
+    return value
 
 
-def carried_from(tensors: dict[str, Tensor]) -> Carried:
-    """The way back from `named_tensors`."""
-    carried: Carried = {}
-    for name, value in tensors.items():
-        unit, _, key = name.rpartition("/")
-        carried.setdefault(unit, {})[key] = value
-    return carried
+@dataclass(frozen=True)
+class State:
+    """The states of the context modules of a batch of documents, by the name of the sublayer each sits in."""
+
+    units: Mapping[str, ContextState]
+
+    @classmethod
+    def empty(cls) -> "State":
+        """Return the state of a model without context modules."""
+        return cls({})
+
+    def __bool__(self) -> bool:
+        return bool(self.units)
+
+    def __getitem__(self, unit: str) -> ContextState:
+        return self.units[unit]
+
+    def __contains__(self, unit: str) -> bool:
+        return unit in self.units
+
+    def __or__(self, other: "State") -> "State":
+        """Return both; where a unit is in both, that of `other`."""
+        return State({**self.units, **other.units})
+
+    def only(self, units: Iterable[str]) -> "State":
+        """Return the states of only these units, as far as they are present."""
+        return State({unit: self.units[unit] for unit in units if unit in self.units})
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "State":
+        """Return the state with a function applied to every tensor; lengths of ragged values stay."""
+
+        def mapped(value: Value) -> Value:
+            return Ragged(function(value.values), value.lengths) if isinstance(value, Ragged) else function(value)
+
+        return State({unit: {key: mapped(value) for key, value in state.items()} for unit, state in self.units.items()})
+
+    def to(self, device: torch.device) -> "State":
+        """Return the state on another device."""
+
+        def moved(value: Value) -> Value:
+            if isinstance(value, Ragged):
+                return Ragged(value.values.to(device), value.lengths.to(device))
+            return value.to(device)
+
+        return State({unit: {key: moved(value) for key, value in state.items()} for unit, state in self.units.items()})
+
+    def detach(self) -> "State":
+        """Return a copy that no gradient goes through."""
+        return self.map(lambda value: value.detach().clone())
+
+    def select(self, documents: Tensor) -> "State":
+        """Return the states of only these documents, in this order."""
+
+        def selected(value: Value) -> Value:
+            return value.select(documents) if isinstance(value, Ragged) else value.index_select(0, documents)
+
+        return State(
+            {unit: {key: selected(value) for key, value in state.items()} for unit, state in self.units.items()}
+        )
+
+    @classmethod
+    def join(cls, states: Sequence["State"]) -> "State":
+        """Return the states of several batches of documents as that of one batch."""
+
+        def joined(values: list[Value]) -> Value:
+            if isinstance(values[0], Ragged):
+                return Ragged.of([rows for value in values for rows in value.documents()])  # type: ignore[union-attr]
+            return torch.cat([tensor(value) for value in values])
+
+        return cls(
+            {
+                unit: {key: joined([each[unit][key] for each in states]) for key in state}
+                for unit, state in states[0].units.items()
+            }
+        )
+
+    def put(self, documents: Tensor, other: "State") -> "State":
+        """Return the state with that of some documents replaced by `other`."""
+
+        def replaced(value: Value, new: Value) -> Value:
+            if isinstance(value, Ragged):
+                assert isinstance(new, Ragged)
+                return value.put(documents, new)
+            return value.index_copy(0, documents, tensor(new))
+
+        return State(
+            {
+                unit: {key: replaced(value, other[unit][key]) for key, value in state.items()}
+                for unit, state in self.units.items()
+            }
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all tensors as UNIT/KEY, the form in which they are stored; UNIT/KEY/lengths for ragged ones."""
+        found: dict[str, Tensor] = {}
+        for unit, state in self.units.items():
+            for key, value in state.items():
+                if isinstance(value, Ragged):
+                    found |= {f"{unit}/{key}": value.values, f"{unit}/{key}/{LENGTHS}": value.lengths}
+                else:
+                    found[f"{unit}/{key}"] = value
+        return found
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "State":
+        """Return the state that `tensors` described."""
+        units: dict[str, ContextState] = {}
+        for name, value in tensors.items():
+            unit, _, key = name.rpartition("/")
+            if key != LENGTHS or "/" not in unit:
+                lengths = tensors.get(f"{name}/{LENGTHS}")
+                units.setdefault(unit, {})[key] = value if lengths is None else Ragged(value, lengths)
+        return cls(units)

@@ -1,13 +1,17 @@
-"""The encoder-decoder Transformer, and the one place where context enters it.
+"""The encoder-decoder Transformer.
 
     model = Transformer(ModelConfig(), vocabulary=30_000)
-    logits = model(source, decoder_input)    # ids (documents, sentences, tokens), 0 = padding, bos first, no eos
+    logits = model(source, decoder_input)    # ids (documents, sentences, tokens), 0 = padding, start first, no end
     # → (documents, sentences, target tokens, vocabulary)
 
-Without context modules every sentence is translated on its own. A module behind the seam (`layers.Context`) sits in
-an `AttentionSublayer`; what it carries from sentence to sentence travels in `Carried`.
+    done = model.forced_decode(source, decoder_input, state)      # some sentences of each document, then the next ones
+    done.states, done.layout, done.state
+
+Without context modules every sentence is translated on its own. A context module (`contexts.base.Context`) sits in an
+`AttentionSublayer`; what it carries from sentence to sentence is in `State`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,11 +20,27 @@ from torch import Tensor, nn
 
 from tram.config import ModelConfig
 from tram.model.attention import Attention, KeyValues
+from tram.model.cache import DecodingCache
+from tram.model.contexts.base import Context
 from tram.model.contexts.memory import Maps, Memory
-from tram.model.layers import Embeddings, FeedForward
+from tram.model.layers import Embeddings, FeedForward, Residual
 from tram.model.packing import Layout
-from tram.model.stacks import Decoded, Decoder, Decoding, Encoded, Encoder, Residual
-from tram.model.state import Carried
+from tram.model.stacks import Decoded, Decoder, Encoded, Encoder
+from tram.model.state import State
+
+
+@dataclass(frozen=True)
+class ForcedDecoding:
+    """Everything that a pass over given source and target sentences computes.
+
+    states: of the decoder, before the output projection, (real target tokens, d_model); layout: of the decoder input;
+    state: of all context modules after these sentences.
+    """
+
+    source: Encoded
+    states: Tensor
+    layout: Layout
+    state: State
 
 
 class Transformer(nn.Module):
@@ -38,7 +58,7 @@ class Transformer(nn.Module):
         self.place_memory(config)
 
     def place_memory(self, config: ModelConfig) -> None:
-        """Put memory units where the config wants them."""
+        """Put memory units into the layers that the config names."""
         memory = config.memory
         if memory is None:
             return
@@ -49,36 +69,63 @@ class Transformer(nn.Module):
             for layer in memory.layer_numbers(config.decoder_layers):
                 self.decoder.layers[layer].self_attention.context = Memory(config, memory)
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.tokens.weight.device
+
+    @property
+    def has_context(self) -> bool:
+        """Whether sentences of a document know of each other."""
+        return bool(self.contexts())
+
+    def contexts(self) -> dict[str, Context]:
+        """Return the context modules of both sides by the names of their sublayers."""
+        return self.encoder.contexts() | self.decoder.contexts()
+
     def without_memory(self) -> "Transformer":
-        """The sentence model inside: the same layers, and nothing between sentences."""
+        """Return the sentence model inside: the same layers without context modules."""
         alone = Transformer(self.config.model_copy(update={"memory": None}), self.vocabulary)
         alone.to(self.tokens.weight).train(self.training)
-        alone.load_state_dict(self.state_dict(), strict=False)  # passes over the memory's tensors
+        alone.load_state_dict(self.state_dict(), strict=False)  # ignores the memory's tensors
         return alone
 
+    # Whole sentences.
+
     def forward(self, source: Tensor, decoder_input: Tensor) -> Tensor:
-        """Teacher-forced logits.
+        """Return teacher-forced logits of whole documents.
 
-        source, decoder_input: ids (documents, sentences, tokens), 0 = padding; decoder_input has bos first, no eos.
-        → (documents, sentences, target tokens, vocabulary), zeros at the padding.
+        source, decoder_input: ids (documents, sentences, tokens), 0 = padding; decoder_input begins with the start id
+        and has no end id. → (documents, sentences, target tokens, vocabulary), zeros at the padding.
         """
-        decoded = self.decode(decoder_input, self.encode(source))
-        return decoded.layout.grid(self.logits(decoded.states))
+        done = self.forced_decode(source, decoder_input)
+        return done.layout.grid(self.logits(done.states))
 
-    def encode(self, source: Tensor, carried: Carried | None = None, edge: int = 0) -> Encoded:
-        """Encode all sentences, each document going on from what it carried so far.
+    def forced_decode(
+        self, source: Tensor | Encoded, decoder_input: Tensor, state: State | None = None, reread: int = 0
+    ) -> ForcedDecoding:
+        """Read source and target of some sentences of each document, continuing from `state`.
 
-        What is carried on is the state before the last `edge` sentences; 0: after all of them.
+        source: ids (documents, sentences, tokens), or the same sentences encoded already; decoder_input: ids.
+        reread: the state returned is that before the last so many sentences, which the next call will read again;
+        0: after all of them.
         """
-        return self.encoder(self.layout(source, edge), carried or {})
+        state = state or State.empty()
+        encoded = source if isinstance(source, Encoded) else self.encode(source, state, reread)
+        decoded = self.decode(decoder_input, encoded, state, reread)
+        return ForcedDecoding(encoded, decoded.states, decoded.layout, state | encoded.state | decoded.state)
 
-    def decode(self, decoder_input: Tensor, source: Encoded, carried: Carried | None = None, edge: int = 0) -> Decoded:
-        """Decoder states with teacher forcing; `edge` as in `encode`."""
-        return self.decoder(self.layout(decoder_input, edge), source, carried or {})
+    def encode(self, source: Tensor, state: State | None = None, reread: int = 0) -> Encoded:
+        """Encode some sentences of each document; `state` and `reread` as in `forced_decode`."""
+        return self.encoder(self.layout(source, reread), state or State.empty())
 
-    def layout(self, ids: Tensor, edge: int = 0) -> Layout:
-        """Where the tokens of a batch lie; a sentence the position table is too short for is refused."""
-        layout = Layout(ids, edge)
+    def decode(self, decoder_input: Tensor, source: Encoded, state: State, reread: int) -> Decoded:
+        """Decode given sentences whose source is encoded; `forced_decode` also merges the states of both sides."""
+        return self.decoder(self.layout(decoder_input, reread), source, state)
+
+    def layout(self, ids: Tensor, reread: int = 0) -> Layout:
+        """Return where the tokens of a batch lie; refuse a sentence that the position table is too short for."""
+        layout = Layout(ids, reread)
         longest = int(layout.counts.max(initial=0))
         if longest > self.config.max_positions:
             raise ValueError(f"a sentence of {longest} tokens; the model knows {self.config.max_positions} positions")
@@ -88,13 +135,30 @@ class Transformer(nn.Module):
         """(…, d_model) → (…, vocabulary)."""
         return F.linear(states, self.tokens.weight, self.bias)
 
-    def start(self, encoded: Encoded, carried: Carried | None = None) -> Decoding:
+    def token_log_probs(self, states: Tensor, labels: Tensor, chunk: int = 512) -> Tensor:
+        """Return the log-probability of every label; at most `chunk` rows of logits are in memory at once.
+
+        states: (tokens, d_model); labels: (tokens) → (tokens), at least float32.
+        """
+        accurate = torch.promote_types(states.dtype, torch.float32)
+        parts = zip(states.split(chunk), labels.split(chunk), strict=True)
+        return torch.cat(
+            [-F.cross_entropy(self.logits(part).to(accurate), gold, reduction="none") for part, gold in parts]
+        )
+
+    # One token at a time.
+
+    def initial_state(self, documents: int) -> State:
+        """Return the state before the first sentence of each document."""
+        return State({name: context.initial_state(documents) for name, context in self.contexts().items()})
+
+    def start_decoding(self, encoded: Encoded, state: State | None = None) -> DecodingCache:
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
         documents, sentences, tokens = encoded.layout.shape
+        state = self.initial_state(documents * sentences) | (state or State.empty())
         contexts = self.decoder.contexts()
-        carried = self.complete(carried, documents * sentences)
-        ready = {name: context.ready(carried[name]) for name, context in contexts.items()}
-        decoding = Decoding(past=[], source=[], ready=ready, kept={})
+        precomputed = State({name: context.precompute(state[name]) for name, context in contexts.items()})
+        cache = DecodingCache(past=[], source=[], precomputed=precomputed, update_inputs={})
         lengths = encoded.layout.lengths.flatten()
         mask = None
         if bool((lengths < tokens).any()):
@@ -103,45 +167,36 @@ class Transformer(nn.Module):
             attention = layer.cross_attention.attention
             grid = encoded.layout.grid(attention.key_value(encoded.states)).flatten(0, 1)
             keys, values = (attention.split(part).contiguous() for part in grid.chunk(2, -1))
-            decoding.source.append(KeyValues(keys, values, mask))
+            cache.source.append(KeyValues(keys, values, mask))
             empty = keys.new_empty(documents * sentences, attention.heads, 0, keys.shape[-1])
-            decoding.past.append(KeyValues(empty, empty))
-        return decoding
+            cache.past.append(KeyValues(empty, empty))
+        return cache
 
-    def step(self, ids: Tensor, decoding: Decoding, mask: Tensor | None = None) -> Tensor:
-        """Logits of the next token of every hypothesis, (sentences, beam, vocabulary).
+    def step(self, ids: Tensor, cache: DecodingCache, mask: Tensor | None = None) -> Tensor:
+        """Return the logits of the next token of every hypothesis, (sentences, beam, vocabulary).
 
         ids: (sentences, beam), the last tokens. mask: (sentences, 1, beam, slots), True where a slot (this step's
-        included) holds an ancestor of the hypothesis; None where there is only one hypothesis a sentence.
+        included) holds an ancestor of the hypothesis; None where there is only one hypothesis per sentence.
         """
-        return self.logits(self.decoder.step(ids, decoding, mask))
+        return self.logits(self.decoder.step(ids, cache, mask))
 
-    @property
-    def has_context(self) -> bool:
-        """Whether sentences of a document know of each other."""
-        return bool(self.encoder.contexts() or self.decoder.contexts())
-
-    def complete(self, carried: Carried | None, documents: int) -> Carried:
-        """What was carried, and first states where nothing was."""
-        contexts = self.encoder.contexts() | self.decoder.contexts()
-        return {name: context.start(documents) for name, context in contexts.items()} | (carried or {})
-
-    def advance(self, kept: dict[str, Tensor], layout: Layout, carried: Carried) -> Carried:
-        """What the decoder carries after one more sentence of each document. kept: (real tokens, width) each."""
+    def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:
+        """Return the state after one more decoded sentence of each document. update_inputs: (real tokens, width)."""
         contexts = self.decoder.contexts()
-        return carried | {
-            name: context.advance(kept[name], layout, carried[name]) for name, context in contexts.items()
-        }
+        after = {name: context.advance(update_inputs[name], layout, state[name]) for name, context in contexts.items()}
+        return state | State(after)
+
+    # For analyses and training.
 
     @torch.no_grad()
     def memory_maps(self, source: Tensor, decoder_input: Tensor) -> dict[str, list[list[Maps]]]:
-        """Update and output attention of every memory, for every sentence of every document.
+        """Return update and output attention of every memory, for every sentence of every document.
 
-        source, decoder_input: as in `forward`. Gives, by the name of the sublayer, a list of documents of sentences.
+        source, decoder_input: as in `forward`. → by the name of the sublayer, a list of documents of sentences.
         """
         found: dict[str, list[list[Maps]]] = {}
         handles = []
-        for name, context in (self.encoder.contexts() | self.decoder.contexts()).items():
+        for name, context in self.contexts().items():
             if isinstance(context, Memory):
 
                 def look(memory: nn.Module, given: tuple[Any, ...], name: str = name) -> None:
@@ -151,22 +206,18 @@ class Transformer(nn.Module):
 
                 handles.append(context.register_forward_pre_hook(look))
         try:
-            self.decode(decoder_input, self.encode(source))
+            self.forced_decode(source, decoder_input)
         finally:
             for handle in handles:
                 handle.remove()
         return found
 
-    def set_dropout(
-        self, residual: float, attention: float = 0.0, activation: float = 0.0, memory: float | None = None
-    ) -> None:
-        """Set the dropout rates everywhere; `memory`: inside context modules, the same as `residual` if not given."""
+    def set_dropout(self, residual: float, attention: float = 0.0, activation: float = 0.0) -> None:
+        """Set the dropout rates everywhere; context modules have that of residual connections."""
         for module in self.modules():
             if isinstance(module, Attention):
                 module.dropout.p = attention
             elif isinstance(module, FeedForward):
                 module.dropout.p = activation
-            elif isinstance(module, Residual | Embeddings):
+            elif isinstance(module, Residual | Embeddings | Memory):
                 module.dropout.p = residual
-            elif isinstance(module, Memory):
-                module.dropout.p = residual if memory is None else memory

@@ -293,8 +293,9 @@ def authors_names(name: str) -> tuple[str, ...]:
     ours = next(part for part in LAYER_NAMES if rest.startswith(part))
     theirs = f"model.{stack}.layers.{layer}.{LAYER_NAMES[ours]}"
     end = rest.removeprefix(ours).replace(".output.", ".out_proj.")
-    if end.startswith(".projection."):
-        return tuple(theirs + end.replace("projection", f"{part}_proj") for part in "qkv")
+    for ours, parts in {"query": "q", "key_value": "kv"}.items():
+        if end.startswith(f".{ours}."):
+            return tuple(theirs + end.replace(ours, f"{part}_proj") for part in parts)
     return (theirs + end,)
 
 

@@ -12,8 +12,12 @@ from functools import lru_cache
 
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
+from tram.text.special_ids import RESERVED_CHARACTERS
+
 # Replaces a protected word while sacremoses tokenises the text: Moses must take it for a letter without case.
 PLACEHOLDER = "ꙮ"
+# Copy sentinels and other characters with ids of their own: Moses takes them for letters without case.
+RESERVED = re.compile(f"[{RESERVED_CHARACTERS}]")
 
 # A word with everything attached to it, except double quotes and brackets. A bracket belongs to the word if it closes
 # inside the word (argv[0], ${HOME}); a round bracket never does, because the normaliser separates it.
@@ -108,6 +112,9 @@ class Moses:
         def replace(match: re.Match[str]) -> str:
             whole = match[0]
             word = whole.rstrip(TRAILING_PUNCTUATION).lstrip("'")
+            if RESERVED.search(word) and not self._needs_protection.search(RESERVED.sub("", word)):
+                protected.extend(RESERVED.findall(word))
+                return RESERVED.sub(PLACEHOLDER, whole)
             if not self._needs_protection.search(word) or PRICE_OR_PERCENTAGE.fullmatch(word):
                 return whole
             if len(word) == 1 and word != PLACEHOLDER:

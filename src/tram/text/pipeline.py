@@ -1,11 +1,11 @@
-"""Subwords: joint BPE for both languages, and the text pipeline that lies beside every model as `text.json`.
+"""The text pipeline of a model, between text and ids, stored beside the model as `text.json`.
 
-text = TextPipeline.learn(source_lines, target_lines, "en", "de", merges=30_000)
-ids = text.encode(["A sentence."], "source")      # normalised, tokenised, truecased, cut into subwords
-text.decode(ids, "source")                        # and back
-text.save(folder); TextPipeline.load(folder)
+    text = TextPipeline.learn(source_lines, target_lines, "en", "de", merges=30_000)
+    ids = text.encode(["A sentence."], "source")      # normalised, tokenised, truecased, split into subwords
+    text.decode(ids, "source")                        # and back
+    text.save(folder)                                 # TextPipeline.load(folder)
 
-`BPE` is ours, `WordEndBPE` that of models made with other tools.
+The subwords are those of `BPE`, or of `WordEndBPE` in models trained with other tools.
 """
 
 from collections.abc import Iterable
@@ -21,24 +21,26 @@ from tram.errors import InputError
 from tram.files import fingerprint, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.moses import moses
+from tram.text.special_ids import SpecialIds
 from tram.text.truecasing import Truecaser, count_cases, detruecase
 from tram.text.word_end_bpe import WordEndBPE
 
-VERSION = 1
+VERSION = 2
+FIRST_VERSION = 1  # without special ids: still written where they are tram's own, so that fingerprints do not change
 
 
 Side = Literal["source", "target"]
 
 
 class _Header(BaseModel):
-    """How text.json begins, in all versions."""
+    """The keys of text.json that all versions share."""
 
     format: Literal["tram-text"] = "tram-text"
     version: int = VERSION
 
 
 class _File(_Header):
-    """What stands in text.json."""
+    """The content of text.json."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -46,24 +48,27 @@ class _File(_Header):
     pipeline: Literal["moses", "raw"]
     source_language: str
     target_language: str
-    source_truecase: str  # words with blanks between them: a list would double the file
+    source_truecase: str  # words separated by spaces: a list would double the size of the file
     target_truecase: str
     alphabet: str = ""  # tram
-    tokens: str = ""  # subword-nmt: with blanks between them
+    tokens: str = ""  # subword-nmt: separated by spaces
     merges: list[tuple[str, str]]
+    reserved: str = ""  # tram: characters whose ids come after all others
+    special_ids: dict[str, int | list[int]] | None = None  # None: tram's own
 
     @property
     def unwritten(self) -> set[str]:
-        """What stays out of the file. Our own was first, without a kind: its fingerprints must not change."""
-        return {"kind", "tokens"} if self.kind == "tram" else {"alphabet"}
+        """Keys that are omitted from the file if they have no effect, so that old fingerprints do not change."""
+        unwritten = {"kind", "tokens"} if self.kind == "tram" else {"alphabet"}
+        return unwritten | {key for key in ("reserved", "special_ids") if not getattr(self, key)}
 
 
 @dataclass(frozen=True)
 class TextPipeline:
-    """All that lies between text and ids, for both sides of a model.
+    """The conversion between text and ids for both sides of a model.
 
-    `moses`: normalised, tokenised and truecased, then cut by BPE. `raw`: BPE on the text as it is. Without words to
-    know, a truecaser changes nothing: so with `WordEndBPE`, whose files bring no truecaser.
+    A `moses` pipeline normalises, tokenises and truecases the text before BPE; a `raw` pipeline applies BPE to the
+    text as it is. A truecaser without words changes nothing; pipelines with `WordEndBPE` have no other.
     """
 
     pipeline: Literal["moses", "raw"]
@@ -72,6 +77,12 @@ class TextPipeline:
     bpe: BPE | WordEndBPE
     source_truecaser: Truecaser = field(default_factory=lambda: Truecaser([]))
     target_truecaser: Truecaser = field(default_factory=lambda: Truecaser([]))
+    special_ids: SpecialIds | None = None  # None: tram's own
+
+    @cached_property
+    def special(self) -> SpecialIds:
+        """The ids around a sentence, and those that a search may not produce."""
+        return self.special_ids or SpecialIds(reserved=self.bpe.reserved_ids)
 
     @classmethod
     def learn(
@@ -94,7 +105,7 @@ class TextPipeline:
             for sentences, truecaser in zip(sides, truecasers, strict=True)
             for tokens in sentences
         ]
-        return cls(pipeline, source_language, target_language, BPE.learn(lines, merges), *truecasers)
+        return cls(pipeline, source_language, target_language, BPE.learn(lines, merges), truecasers[0], truecasers[1])
 
     @property
     def vocabulary(self) -> int:
@@ -103,25 +114,25 @@ class TextPipeline:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Twelve digits that stand for all that changes ids or text."""
+        """Twelve hexadecimal digits that identify everything that affects ids or text."""
         file = self._file()
         return fingerprint(file.model_dump(mode="json", exclude=file.unwritten))
 
     def tokens(self, sentence: str, side: Side) -> str:
-        """The sentence tokenised and truecased, with blanks between the tokens, whatever the pipeline."""
+        """Return the tokenised and truecased sentence, with spaces between the tokens, whatever the pipeline."""
         scripts = moses(self._language(side))
         return " ".join(self.truecaser(side).truecase(scripts.tokenize(scripts.normalize(sentence))))
 
     def preprocess(self, sentence: str, side: Side) -> str:
-        """The sentence as BPE sees it."""
+        """Return the sentence in the form to which BPE is applied."""
         return self.tokens(sentence, side) if self.pipeline == "moses" else sentence
 
     def encode(self, sentences: list[str], side: Side) -> list[list[int]]:
-        """The ids of sentences, without BOS and EOS."""
+        """Return the ids of sentences, without special ids."""
         return self.bpe.encode_batch([self.preprocess(sentence, side) for sentence in sentences])
 
     def decode(self, ids: Iterable[Iterable[int]], side: Side = "target") -> list[str]:
-        """The text of ids, as running text; special ids are passed over."""
+        """Return the running text of ids; special ids are skipped."""
         texts = [self.bpe.decode(sentence) for sentence in ids]
         if self.pipeline == "raw":
             return texts
@@ -129,17 +140,18 @@ class TextPipeline:
         return [scripts.detokenize(detruecase(text.split())) for text in texts]
 
     def save(self, path: Path) -> None:
-        """Write `text.json`, under that name if `path` is a folder."""
+        """Write the pipeline to a .json file, or to `text.json` in a folder."""
         file = self._file()
         write_text(_place(path), file.model_dump_json(exclude=file.unwritten) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote."""
+        """Load a pipeline that `save` wrote."""
         path = _place(path)
         file = _read(path)
         source, target = (Truecaser(words.split()) for words in (file.source_truecase, file.target_truecase))
-        return cls(file.pipeline, file.source_language, file.target_language, _bpe(file, path), source, target)
+        special = None if file.special_ids is None else _special_ids(file.special_ids, path)
+        return cls(file.pipeline, file.source_language, file.target_language, _bpe(file, path), source, target, special)
 
     def _file(self) -> _File:
         return _File(
@@ -152,13 +164,16 @@ class TextPipeline:
             alphabet=self.bpe.alphabet if isinstance(self.bpe, BPE) else "",
             tokens="" if isinstance(self.bpe, BPE) else " ".join(self.bpe.tokens),
             merges=self.bpe.merges,
+            reserved=self.bpe.reserved if isinstance(self.bpe, BPE) else "",
+            special_ids=None if self.special_ids is None else self.special_ids.as_dict(),
+            version=FIRST_VERSION if self.special_ids is None else VERSION,
         )
 
     def _language(self, side: Side) -> str:
         return self.source_language if side == "source" else self.target_language
 
     def truecaser(self, side: Side) -> Truecaser:
-        """The truecaser of one side; one that changes nothing if the pipeline is `raw`."""
+        """Return the truecaser of one side; that of a `raw` pipeline changes nothing."""
         return self.source_truecaser if side == "source" else self.target_truecaser
 
 
@@ -177,7 +192,10 @@ def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
         merges = _usable(file.merges, file.alphabet)
         if len(merges) != len(file.merges) or len(set(file.alphabet)) != len(file.alphabet):
             raise InputError(f"{path}: its merges do not fit its alphabet: {again}")
-        return BPE(file.alphabet, merges)
+        known = {*file.alphabet, *(left + right for left, right in merges)}
+        if len(set(file.reserved)) != len(file.reserved) or not known.isdisjoint(file.reserved):
+            raise InputError(f"{path}: a reserved character has another id already: {again}")
+        return BPE(file.alphabet, merges, file.reserved)
     tokens = file.tokens.split(" ")
     words = tokens[len(SPECIALS) :]
     if len(tokens) < len(SPECIALS) or len(set(words)) != len(words) or "" in chain(words, *file.merges):
@@ -185,16 +203,27 @@ def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
     return WordEndBPE(tokens, file.merges)
 
 
+def _special_ids(values: dict[str, int | list[int]], path: Path) -> SpecialIds:
+    try:
+        return SpecialIds.from_dict(values)
+    except TypeError:
+        raise InputError(f"{path}: `special_ids` has an unknown key: take it from the model's source again") from None
+
+
 def _read(path: Path) -> _File:
-    anew = "take it from the model's source again or make it anew with `tram prepare`"
+    anew = "take it from the model's source again or regenerate it with `tram prepare`"
     try:
         text = path.read_text(encoding="utf-8")
         header = _Header.model_validate_json(text)
         if header.version > VERSION:
-            raise InputError(f"{path}: is of version {header.version}, this tram reads {VERSION}: install a newer tram")
+            raise InputError(
+                f"{path}: has version {header.version}, this tram reads up to {VERSION}: install a newer tram"
+            )
         return _File.model_validate_json(text)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file: name a folder of a model or of prepared data") from error
+        raise InputError(
+            f"{path}: there is no such file: give a model folder or a folder with prepared data"
+        ) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path and its permissions") from error
     except UnicodeDecodeError as error:
@@ -202,4 +231,4 @@ def _read(path: Path) -> _File:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the file"
-        raise InputError(f"{path}: is not a text pipeline of tram ({where}: {problem['msg']}): {anew}") from error
+        raise InputError(f"{path}: is not a tram text pipeline ({where}: {problem['msg']}): {anew}") from error

@@ -1,3 +1,81 @@
-"""Special ids."""
+"""Ids that stand for no text, and the templates that put them around a sentence. Imports nothing heavy.
 
-PAD, BOS, EOS = 0, 1, 2
+    special = SpecialIds()                     # tram's own: 1 starts a sentence, 2 ends it
+    special.source([7, 8])                     # → [1, 7, 8, 2]
+    special.target([9])                        # → [1, 9, 2]
+
+They belong to a text pipeline and are stored in its `text.json`; padding is 0 everywhere.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+PAD = 0
+
+# Private-use characters with ids of their own (`SpecialIds.reserved`) in pipelines that have them.
+RESERVED_CHARACTERS = "".join(chr(0x10FF00 + number) for number in range(32))
+SENTINELS = RESERVED_CHARACTERS[:16]  # each stands for a span that is copied from source to target
+SEPARATOR = RESERVED_CHARACTERS[16]  # between sentences that are translated as one
+MASK = RESERVED_CHARACTERS[17]  # a source word that is hidden
+
+
+@dataclass(frozen=True)
+class SpecialIds:
+    """The special ids of a model: what surrounds a sentence, and what a search may not produce."""
+
+    start: int = 1  # first input of the decoder
+    end: int = 2  # last label
+    source_prefix: tuple[int, ...] = (1,)
+    source_suffix: tuple[int, ...] = (2,)
+    target_prefix: tuple[int, ...] = ()  # forced after `start`, for example the target language
+    banned: tuple[int, ...] = (PAD, 1)  # never produced by a search
+    reserved: tuple[int, ...] = ()  # copy sentinels, separator, mask and spare ids
+
+    @property
+    def control(self) -> frozenset[int]:
+        """All ids that stand for no text; reserved ids are text to a model."""
+        templates = (*self.source_prefix, *self.source_suffix, *self.target_prefix, *self.banned)
+        return frozenset((PAD, self.start, self.end, *templates))
+
+    @property
+    def source_extra(self) -> int:
+        """How many ids the template adds to a source sentence."""
+        return len(self.source_prefix) + len(self.source_suffix)
+
+    @property
+    def target_extra(self) -> int:
+        """How many ids the template adds to a target sentence: start, forced prefix and end."""
+        return len(self.target_prefix) + 2
+
+    @property
+    def target_start(self) -> tuple[int, ...]:
+        """What the decoder is given before it chooses the first token."""
+        return (self.start, *self.target_prefix)
+
+    def longest(self, max_length: int) -> int:
+        """Return how many ids of text fit into a sentence of `max_length` ids, on both sides."""
+        return max_length - max(self.source_extra, self.target_extra)
+
+    def source(self, ids: list[int]) -> list[int]:
+        """Return a source sentence as the encoder reads it; an empty sentence stays empty."""
+        return [*self.source_prefix, *ids, *self.source_suffix] if ids else []
+
+    def target(self, ids: list[int]) -> list[int]:
+        """Return a target sentence with start, forced prefix and end; an empty sentence stays empty."""
+        return [*self.target_start, *ids, self.end] if ids else []
+
+    def decoder_input(self, ids: list[int]) -> list[int]:
+        """Return what the decoder reads of a target sentence: everything but the end. Empty ids: the template alone."""
+        return [*self.target_start, *ids]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ids as JSON values."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Return the ids that `as_dict` wrote."""
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        return cls(**fields)

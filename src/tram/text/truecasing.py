@@ -11,10 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tram.text.special_ids import SEPARATOR
+
 TAG = re.compile(r"<\S[^>]*>")
 LETTER = re.compile(r"[^\W\d_]")
 TECHNICAL = re.compile(r"[\d_/\\@]")
-SENTENCE_ENDS = frozenset(".?!")
+SENTENCE_ENDS = frozenset((".", "?", "!", SEPARATOR))
 OPENING_PUNCTUATION = frozenset("([\"'")  # Moses skips these when it looks for the first word
 
 

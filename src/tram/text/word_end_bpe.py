@@ -12,7 +12,6 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tram.text.bpe import SPECIALS, Merge, check_unicode
-from tram.text.special_ids import EOS
 
 WORD_END = "</w>"  # ends a merge that ends a word
 JOINER = "@@"  # ends a token that does not end a word
@@ -77,6 +76,11 @@ class WordEndBPE:
         """The number of ids."""
         return len(self.tokens)
 
+    @property
+    def reserved_ids(self) -> tuple[int, ...]:
+        """The ids of reserved characters: such a vocabulary has none."""
+        return ()
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of one tokenised text, without special ids."""
         return self.encode_batch([text])[0]
@@ -91,7 +95,7 @@ class WordEndBPE:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the words of ids, separated by spaces; padding, bos and eos are skipped."""
-        tokens = "".join(f"{self.tokens[number]} " for number in ids if number > EOS)
+        tokens = "".join(f"{self.tokens[number]} " for number in ids if number >= len(SPECIALS))
         text = tokens.replace(f"{JOINER} ", "").removesuffix(" ")
         return ESCAPED.sub(lambda escaped: UNESCAPES[escaped[0]], text) if self._escapes else text
 
@@ -100,7 +104,7 @@ class WordEndBPE:
         pieces, starts = [], True
         for number in ids:
             token = self.tokens[number]
-            pieces.append("▁" * (starts and number > EOS) + token.removesuffix(JOINER))
+            pieces.append("▁" * (starts and number >= len(SPECIALS)) + token.removesuffix(JOINER))
             starts = not token.endswith(JOINER)
         return pieces
 

@@ -1,11 +1,8 @@
-"""Models and training states on disk: safetensors, YAML and JSON, each whole or not there.
+"""Training states on disk: complete or absent.
 
-    save_model(model, "run/model", text="prepared/text.json", card="…")     # a folder that can be moved
-    model = load_model("run/model")
-
-A training checkpoint is a folder named after its update (`00001000`) with `model.safetensors`,
-`optimizer.safetensors`, `position.safetensors` (memories of the documents under way) and `progress.json`; it gets its
-name only when it is complete.
+A checkpoint is a folder named after its update (`00001000`) with `model.safetensors`, `optimizer.safetensors`,
+`position.safetensors` (memories of the documents in progress) and `progress.json`; it gets its name only when it is
+complete.
 """
 
 import json
@@ -19,7 +16,9 @@ from torch import Tensor, nn
 
 from tram.errors import InputError
 from tram.files import remove, replacing
-from tram.model.folder import WEIGHTS, load_tensors, save_tensors, weights
+from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
+
+VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,6 @@ def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
         for parameter in own.values():
             parameter.zero_()
         for checkpoint in checkpoints:
-            tensors = load_tensors(checkpoint.folder / WEIGHTS)
+            tensors = converted(load_tensors(checkpoint.folder / WEIGHTS))
             for name, parameter in own.items():
                 parameter.add_(tensors[name].to(parameter), alpha=1 / len(checkpoints))

@@ -1,7 +1,7 @@
-"""Cross-entropy of a tied output layer, in chunks: the logits of a large batch never stand in memory at once.
+"""Cross-entropy of a tied output layer, in chunks: the logits of a large batch are never in memory at once.
 
-Gradients are formed in the same sweep as the loss, chunk by chunk, so that nothing is kept or computed twice: what is
-saved is one state gradient (tokens, d_model) and one weight gradient (vocabulary, d_model).
+Gradients are computed in the same pass as the loss, chunk by chunk, so that nothing is stored or computed twice: what
+is saved is one state gradient (tokens, d_model) and one weight gradient (vocabulary, d_model).
 """
 
 from typing import Any
@@ -9,8 +9,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-from tram.text.special_ids import EOS, PAD
 
 
 def cross_entropy(
@@ -22,7 +20,7 @@ def cross_entropy(
     chunk: int = 512,
     token_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Summed loss over all tokens: smoothed and weighted (to train on), and plain (to report).
+    """Return the loss summed over all tokens: smoothed and weighted (to optimise), and plain (to report).
 
     states: (tokens, d_model); weight: (vocabulary, d_model); bias: (vocabulary) or None; labels: (tokens);
     token_weights: (tokens) or None for 1. Only the first of the two sums carries gradients.
@@ -30,18 +28,6 @@ def cross_entropy(
     learn = torch.is_grad_enabled()
     loss, plain = _ChunkedCrossEntropy.apply(states, weight, bias, labels, smoothing, chunk, token_weights, learn)
     return loss, plain
-
-
-def foretelling(told: Tensor, weight: Tensor, prior: Tensor, labels: Tensor) -> Tensor:
-    """−Σ ln p over the different words of each sentence, if its words were drawn from what was told: (sentences).
-
-    told: (sentences, d_model); weight: (vocabulary, d_model); prior: (vocabulary), logarithms of the words'
-    frequencies; labels: (sentences, tokens), whose special ids do not count.
-    """
-    words = labels.sort(-1).values
-    counted = (words > EOS) & (words != F.pad(words[:, :-1], (1, 0), value=PAD))
-    surprise = -F.linear(told, weight, prior).log_softmax(-1).gather(-1, words)
-    return torch.where(counted, surprise, 0.0).sum(-1)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -99,5 +85,5 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_states, d_weight, d_bias = (
             None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
         )
-        ctx.gradients = None  # the buffers are given away: a second backward pass would find nothing
+        ctx.gradients = None  # the buffers are handed over: a second backward pass would find nothing
         return d_states, d_weight, d_bias, None, None, None, None, None

@@ -1,13 +1,14 @@
 """The optimiser and its learning rate: AdamW or Muon; linear warm-up, then one of two schedules, then a cooldown."""
 
-from collections.abc import Callable, Container
+import re
+from collections.abc import Callable, Container, Mapping
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tram.config import FinetuneConfig, TrainConfig
+from tram.model.folder import converted
 
 
 class Muon(torch.optim.AdamW):
@@ -62,19 +63,36 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:
-    """The optimiser the config names, new and loaded parameters at their own rates; `set_rate` sets each update's."""
+    """Return the optimiser that the config names, with rates for new and loaded parameters; see `set_rate`."""
     new_rate = config.lr_new if isinstance(config, FinetuneConfig) else config.lr
-    groups: dict[tuple[Any, ...], list[nn.Parameter]] = {}
-    for name, parameter in model.named_parameters():
-        inside = config.optimizer == "muon" and parameter.ndim == 2 and "layers." in name and name.endswith(".weight")
-        parts = 3 if inside and name.endswith("projection.weight") else 1  # W^q, W^k and W^v
-        groups.setdefault((name in new, inside, parts), []).append(parameter)
+    parameters = dict(model.named_parameters())
     settings = [
-        {"params": parameters, "peak": new_rate if is_new else config.lr, "orthogonal": inside, "parts": parts}
-        for (is_new, inside, parts), parameters in sorted(groups.items())
+        {
+            "params": [parameters[name] for name in names],
+            "names": names,
+            "peak": new_rate if is_new else config.lr,
+            "orthogonal": inside,
+            "parts": parts,
+        }
+        for (is_new, inside, parts), names in grouped(parameters, config, new, {"key_value.weight": 2})
     ]
     kind = Muon if config.optimizer == "muon" else torch.optim.AdamW
     return kind(settings, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, fused=True)
+
+
+def grouped(
+    parameters: Mapping[str, Tensor], config: TrainConfig, new: Container[str], parts: Mapping[str, int]
+) -> list[tuple[tuple[bool, bool, int], list[str]]]:
+    """Return the names of parameters by (new, orthogonal, matrices on top of each other), groups sorted.
+
+    parts: how many matrices a parameter holds, by the end of its name.
+    """
+    groups: dict[tuple[bool, bool, int], list[str]] = {}
+    for name, parameter in parameters.items():
+        inside = config.optimizer == "muon" and parameter.ndim == 2 and "layers." in name and name.endswith(".weight")
+        count = next((count for end, count in parts.items() if inside and name.endswith(end)), 1)
+        groups.setdefault((name in new, inside, count), []).append(name)
+    return sorted(groups.items())
 
 
 def rate_factor(update: int, config: TrainConfig) -> float:
@@ -94,19 +112,53 @@ def set_rate(optimizer: torch.optim.Optimizer, update: int, config: TrainConfig)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state as named tensors: NUMBER.KEY for the NUMBERth parameter."""
-    state = optimizer.state_dict()["state"]
-    return {f"{number}.{key}": value for number, values in state.items() for key, value in values.items()}
+    """Return the optimiser's state as named tensors: PARAMETER/KEY."""
+    saved = optimizer.state_dict()
+    names = [name for group in saved["param_groups"] for name in group["names"]]
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    return {
+        f"{name}/{key}": value
+        for name, number in zip(names, numbers, strict=True)
+        for key, value in saved["state"].get(number, {}).items()
+    }
 
 
-def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Restore what `optimizer_tensors` returned."""
+    groups = optimizer.state_dict()["param_groups"]
+    names = [name for group in groups for name in group["names"]]
+    numbers = dict(zip(names, (number for group in groups for number in group["params"]), strict=True))
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
-        number, key = name.split(".", 1)
-        state.setdefault(int(number), {})[key] = value
-    groups = optimizer.state_dict()["param_groups"]
-    wanted = {number for group in groups for number in group["params"]}
-    if state and state.keys() != wanted:
-        raise ValueError(f"the optimiser's state is of {len(state)} parameters, not of {len(wanted)}")
+        parameter, _, key = name.rpartition("/")
+        state.setdefault(numbers[parameter], {})[key] = value
+    if state and len(state) != len(numbers):
+        raise ValueError(f"the optimiser's state is of {len(state)} parameters, not of {len(numbers)}")
     optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def renumbered(
+    tensors: Mapping[str, Tensor], model: nn.Module, config: TrainConfig, new: Container[str]
+) -> dict[str, Tensor]:
+    """Return the optimiser state of a checkpoint of version 1 under today's names.
+
+    There it was NUMBER.KEY, numbered by groups, and queries, keys and values had one projection.
+    """
+    fused: dict[str, Tensor] = {}
+    for name, parameter in model.named_parameters():
+        if not re.search(r"\.key_value\.(weight|bias)$", name):
+            fused[re.sub(r"\.query\.(weight|bias)$", r".projection.\1", name)] = parameter
+    was_new = {name for name in fused if name.replace(".projection.", ".query.") in new}
+    groups = grouped(fused, config, was_new, {"projection.weight": 3})
+    names = [name for _, group in groups for name in group]
+    by_key: dict[str, dict[str, Tensor]] = {}
+    result: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        number, key = name.split(".", 1)
+        if value.ndim:
+            by_key.setdefault(key, {})[names[int(number)]] = value
+        else:  # counts of steps
+            result |= {f"{each}/{key}": value for each in converted({names[int(number)]: torch.empty(3)})}
+    return result | {
+        f"{name}/{key}": value for key, state in by_key.items() for name, value in converted(state).items()
+    }

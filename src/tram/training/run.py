@@ -18,7 +18,7 @@ from tram.training.checkpoints import Checkpoints
 from tram.training.trainer import Trainer
 
 # What may change between two runs that share a folder: it does not touch the updates done so far.
-FREE = {"updates", "patience", "keep", "log_every", "average"}
+FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
 
 def train(config: Config) -> Path:
@@ -34,7 +34,8 @@ def train(config: Config) -> Path:
                     f"{second}: was finetuned from the first stage as it was before its updates were raised; "
                     "remove it or choose another output folder"
                 )
-            Trainer(config, config.train, data, folder).run()
+            start = config.train.start
+            Trainer(config, config.train, data, folder, None if str(start) == "nothing" else find_model(start)).run()
     if config.finetune is not None:
         start = config.finetune.start
         first = None if str(start) == "nothing" else folder / "model" if str(start) == "train" else find_model(start)

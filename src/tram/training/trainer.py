@@ -35,9 +35,9 @@ from tram.model.folder import (
 )
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.training.checkpoints import Checkpoints, average
+from tram.training.checkpoints import VERSION, Checkpoints, average
 from tram.training.log import Losses, Metrics
-from tram.training.optimizers import load_optimizer_tensors, make_optimizer, optimizer_tensors, set_rate
+from tram.training.optimizers import load_optimizer_tensors, make_optimizer, optimizer_tensors, renumbered, set_rate
 from tram.training.stages import DocumentStage, Processes, SentenceStage, Stage
 
 RECENT = 50  # updates over which speed is told: before them the machine may have had other work to do
@@ -74,8 +74,7 @@ class Trainer:
         self.accelerator = make_accelerator(stage.precision)
         self.model, self.new = self.make_model(first)
         self.model.to(self.accelerator.device, torch.float64 if stage.precision == "float64" else None)
-        memory_dropout = stage.memory_dropout if isinstance(stage, FinetuneConfig) else None
-        self.model.set_dropout(stage.dropout, stage.attention_dropout, stage.activation_dropout, memory_dropout)
+        self.model.set_dropout(stage.dropout, stage.attention_dropout, stage.activation_dropout)
         self.optimizer = self.accelerator.prepare(make_optimizer(self.model, stage, self.new))
         self.stage = self.make_stage()
         self.checkpoints = Checkpoints(folder / "checkpoints")
@@ -94,6 +93,10 @@ class Trainer:
                     f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
                 )
             settings = about.model
+            if settings.memory is not None and not isinstance(self.stage_config, FinetuneConfig):
+                raise InputError(
+                    f"{first}: has a memory, which single sentences cannot train; start from a sentence model"
+                )
         if isinstance(self.stage_config, FinetuneConfig):
             settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
         model = Transformer(settings, self.data.vocabulary)
@@ -219,7 +222,7 @@ class Trainer:
         assert self.held is not None
         self.model.eval()
         with self.accelerator.autocast():
-            loss, tokens = self.total(*self.stage.held_loss(self.held))
+            loss, tokens = self.total(*self.stage.held_out_loss(self.held))
         self.model.train()
         return loss / max(tokens, 1)
 
@@ -232,7 +235,7 @@ class Trainer:
 
         documents = list(read_parallel(self.data.folder / "held.jsonl"))
         translator = Translator(self.model, self.data.text(), beam=1)
-        hypotheses = translator.translate_documents([document.source for document in documents])
+        hypotheses = translator.translate_documents(document.source for document in documents)
         references = [sentence for document in documents for sentence in document.target]
         score = BLEU().corpus_score([sentence for document in hypotheses for sentence in document], [references])
         return float(score.score)
@@ -241,10 +244,12 @@ class Trainer:
         """Write a checkpoint, and clear away those no longer needed."""
         position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
         if self.accelerator.is_main_process:
-            progress = asdict(self.standing) | {"position": self.stage.position()} | self._scaler()
+            about = {"version": VERSION, "position": self.stage.position()}
+            progress = asdict(self.standing) | about | self._scaler()
             state = optimizer_tensors(self.optimizer)
             self.checkpoints.save(self.standing.update, self.model, state, position, progress)
-            self.checkpoints.prune(max(self.stage_config.keep, self.stage_config.average), self.standing.best_update)
+            keep = max(self.stage_config.keep_checkpoints, self.stage_config.average)
+            self.checkpoints.prune(keep, self.standing.best_update)
         self.accelerator.wait_for_everyone()
 
     def _scaler(self) -> dict[str, Any]:
@@ -261,7 +266,10 @@ class Trainer:
         position = load_tensors(folder / "position.safetensors")
         part = "optimizer.safetensors"
         try:
-            load_optimizer_tensors(self.optimizer, load_tensors(folder / part))
+            state = load_tensors(folder / part)
+            if progress.pop("version", 1) < VERSION:
+                state = renumbered(state, self.model, self.stage_config, self.new)
+            load_optimizer_tensors(self.optimizer, state)
             part = "progress.json"
             self.stage.restore(progress.pop("position"), position)
             scaler = progress.pop("scaler", None)

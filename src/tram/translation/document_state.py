@@ -1,58 +1,69 @@
-"""What a translator knows of a document between two sentences: data of fixed size that can be kept and moved.
+"""What a translator knows of a document between two sentences: data that can be stored and moved.
 
 state = translator.start()
 state.save("chapter-1.safetensors")
 state = DocumentState.load("chapter-1.safetensors")
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
 from tram.errors import InputError
 from tram.files import replacing
-from tram.model.state import Carried, carried_from, named_tensors
+from tram.model.state import State
 
 VERSION = 1
 
 
 @dataclass
 class DocumentState:
-    """The memories of one document, (1, …) each, and which model they belong to."""
+    """The state of one document, and the model it belongs to."""
 
-    carried: Carried
+    state: State  # of a batch of one document
     model: str  # fingerprint of the weights
-    sentences: int = 0  # taken in so far
+    sentences: int = 0  # read or translated so far
 
     def fork(self) -> "DocumentState":
-        """A copy that goes its own way."""
-        carried = {name: {key: value.clone() for key, value in state.items()} for name, state in self.carried.items()}
-        return DocumentState(carried, self.model, self.sentences)
+        """Return an independent copy."""
+        return DocumentState(self.state.map(lambda value: value.clone()), self.model, self.sentences)
+
+    def to_bytes(self) -> bytes:
+        """Return the state in the form in which `save` writes it."""
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in self.state.tensors().items()}
+        about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
+        return save(tensors, metadata=about)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "the state") -> Self:
+        """Return the state that `to_bytes` described; `name` stands for it in an error message."""
+        try:
+            tensors = load(data)
+            size = int.from_bytes(data[:8], "little")
+            about = json.loads(data[8 : 8 + size])["__metadata__"]
+            if (version := int(about["version"])) > VERSION:
+                raise InputError(f"{name}: is a state of version {version}, this tram reads {VERSION}; update tram")
+            model, sentences = str(about["model"]), int(about["sentences"])
+        except (SafetensorError, KeyError, ValueError, TypeError):
+            raise InputError(f"{name}: is damaged or no document state; start the document again") from None
+        return cls(State.from_tensors(tensors), model, sentences)
 
     def save(self, path: Path | str) -> None:
         """Write the state as one safetensors file, whole or not at all."""
-        named = named_tensors(self.carried)
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in named.items()}
-        about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
         with replacing(Path(path)) as temporary:
-            temporary.write_bytes(save(tensors, metadata=about))
+            temporary.write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a saved state."""
-        path = Path(path)
+        """Return a saved state."""
         try:
-            with safe_open(path, framework="pt") as file:
-                about = file.metadata() or {}
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            if (version := int(about["version"])) > VERSION:
-                raise InputError(f"{path}: is a state of version {version}, this tram reads {VERSION}; update tram")
-            model, sentences = about["model"], int(about["sentences"])
+            data = Path(path).read_bytes()
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; give a state that `save` wrote") from None
-        except (SafetensorError, OSError, KeyError, ValueError):
-            raise InputError(f"{path}: is damaged or no document state; start the document anew") from None
-        return cls(carried_from(tensors), model, sentences)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}); give a state that `save` wrote") from None
+        return cls.from_bytes(data, str(path))

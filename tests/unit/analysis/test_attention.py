@@ -41,7 +41,7 @@ def reading(prepared: Path) -> Reading:
 def test_words_are_whole_and_without_punctuation(prepared: Path) -> None:
     text = TextPipeline.load(prepared)
     ids = [1, *text.encode(["My neighbour sings, on the bridge."], "source")[0], 2, 0, 0]
-    found = words(text.bpe, torch.tensor(ids))
+    found = words(text, torch.tensor(ids))
     assert [word.text.lower() for word in found] == ["my", "neighbour", "sings", "on", "the", "bridge"]
     places = [place for word in found for place in word.places]
     assert places == sorted(set(places))

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from conftest import TINY, Done, made_up, refused, write_pair
-from helpers import random_ids, tiny_config, tiny_model
+from helpers import START, random_ids, tiny_config, tiny_model
 from tram.analysis.attribution import (
     OWN,
+    GradientSums,
     Range,
-    Sums,
     Tokens,
     attribution,
     distance_ranges,
@@ -29,14 +29,13 @@ from tram.errors import InputError
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import BOS
 from tram.translation.translator import Translator
 
 LENGTHS = [4, 3, 5, 4]
 
 
 def a_document() -> EncodedDocument:
-    ids = random_ids([LENGTHS], seed=3, first=BOS)
+    ids = random_ids([LENGTHS], seed=3, first=START)
     return EncodedDocument([1, 2, 3, 4], random_ids([LENGTHS], seed=2), ids, random_ids([LENGTHS], seed=4))
 
 
@@ -93,7 +92,7 @@ def test_the_depth_comes_back() -> None:
 def test_a_token_type_counts_once_where_it_occurs_first() -> None:
     #                       sentence 0          sentence 1       sentence 2
     ids = torch.tensor([[[1, 7, 8, 7, 2], [1, 8, 9, 2, 0], [1, 7, 9, 2, 0]]])
-    tokens = Tokens.of(ids)
+    tokens = Tokens.of(ids, (0, 1, 2))
     assert tokens.sentences.tolist() == [0] * 5 + [1] * 4 + [2] * 4
     assert sorted(tokens.chosen(2, OWN)) == [10, 11]
     assert sorted(tokens.chosen(2, Range(1, 1))) == [6, 7]
@@ -115,8 +114,8 @@ def test_sums_are_means_over_the_tokens_that_count() -> None:
 
 
 def test_scores_by_hand() -> None:
-    one = Sums(np.array([[2.0], [1.0], [3.0]]), np.array([[4.0], [4.0], [4.0]]), np.array([2]))
-    two = Sums(np.array([[1.0], [1.0], [1.0]]), np.array([[2.0], [4.0], [1.0]]), np.array([1]))
+    one = GradientSums(np.array([[2.0], [1.0], [3.0]]), np.array([[4.0], [4.0], [4.0]]), np.array([2]))
+    two = GradientSums(np.array([[1.0], [1.0], [1.0]]), np.array([[2.0], [4.0], [1.0]]), np.array([1]))
     (score,) = scores([one, two], [Range(1, 10)])
     assert (score.score, score.source, score.target) == pytest.approx((3 / 6, 2 / 8, 4 / 5))
     assert (score.low, score.high) == pytest.approx((0.5, 0.5))  # both documents have the same share

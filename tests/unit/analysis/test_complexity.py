@@ -49,9 +49,9 @@ def test_the_memory_goes_on_from_chunk_to_chunk(monkeypatch: pytest.MonkeyPatch)
     model = random_model(SHAPE, "memory", tokens=20)
     seen = []
 
-    def looked(*arguments: Any, carried: Any, **more: Any) -> Any:
-        seen.append({name: state["M"].clone() for name, state in carried.items()})
-        return search(*arguments, carried=carried, **more)
+    def looked(*arguments: Any, state: Any, **more: Any) -> Any:
+        seen.append({name: unit["M"].clone() for name, unit in state.units.items()})
+        return search(*arguments, state=state, **more)
 
     search = complexity.search
     monkeypatch.setattr(complexity, "search", looked)

@@ -63,7 +63,9 @@ def test_shares_are_those_of_the_log_odds(translator: Translator) -> None:
     (a,), (b,) = (list(token_gradients(translator.model, each, {5})) for each in (right, wrong))
     expected = []
     for k in (1, 2, 3, 4):
-        source, target = (Tokens.of(side).chosen(5, Range(k, k)) for side in (right.source, right.decoder_input))
+        source, target = (
+            Tokens.of(side, right.special).chosen(5, Range(k, k)) for side in (right.source, right.decoder_input)
+        )
         norms = [*(a.source - b.source)[source].norm(dim=1), *(a.target[target] - b.target[target]).norm(dim=1)]
         expected.append(float(torch.stack(norms).mean()))
     assert gradient_shares(translator, item, 4) == pytest.approx(np.array(expected) / sum(expected))

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from helpers import END, START
 from tram.data.arrays import Sentences, Split
 from tram.data.batches import Rows, SentencePlan, collate, share
-from tram.text.special_ids import BOS, EOS, PAD
+from tram.text.special_ids import PAD
 
 FIRST = 5  # ids below are special
 lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40)
@@ -71,7 +72,7 @@ def test_every_epoch_has_the_same_number_of_batches(sizes: list[tuple[int, int]]
 
 
 def test_sentences_that_will_be_cut_are_counted() -> None:
-    assert plan_of([(8, 3), (9, 3), (3, 9), (30, 0)], max_length=10).cut == 2
+    assert plan_of([(8, 3), (9, 3), (3, 9), (30, 0)], max_length=10).truncated == 2
 
 
 @given(st.integers(1, 20), st.integers(1, 6))
@@ -95,9 +96,9 @@ def test_the_decoder_sees_the_labels_one_step_later(sizes: list[tuple[int, int]]
         for row, number in enumerate(batch):
             source, target = split.source[number][:8].tolist(), split.target[number][:8].tolist()
             decoder_input, labels = ids.decoder_input[0, row], ids.labels[0, row]
-            assert ids.source[0, row].tolist()[: len(source) + 2] == [BOS, *source, EOS]
-            assert decoder_input[decoder_input != PAD].tolist() == [BOS, *target]
-            assert labels[labels != PAD].tolist() == [*target, EOS]
+            assert ids.source[0, row].tolist()[: len(source) + 2] == [START, *source, END]
+            assert decoder_input[decoder_input != PAD].tolist() == [START, *target]
+            assert labels[labels != PAD].tolist() == [*target, END]
             assert ((decoder_input == PAD) == (labels == PAD)).all()
 
 

@@ -11,16 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers import shake, tiny_config
+from helpers import pair_ids, shake, tiny_config
 from tram.config import MemoryConfig
 from tram.data.batches import decoder_input
 from tram.errors import InputError
 from tram.evaluation.accuracy import Accuracy, contrast_json, contrast_table, summarise
-from tram.evaluation.contrast import ItemResult, score_suite, token_scores
+from tram.evaluation.contrast import ItemResult, score_suite
 from tram.evaluation.suite import Item, exchange_contexts, read_suite
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.translation.lockstep import History, document_ids
+from tram.translation.lockstep import History
 from tram.translation.translator import Translator
 
 ENGLISH = [
@@ -96,8 +96,7 @@ def close(found: Sequence[ItemResult], expected: Sequence[ItemResult]) -> bool:
 
 def by_hand(translator: Translator, source: list[str], target: list[str]) -> float:
     """The log-probability of the last sentence of a document, from the logits of the whole document."""
-    encode = translator.text.encode
-    sources, targets = document_ids([encode(source, "source")]), document_ids([encode(target, "target")])
+    sources, targets = pair_ids(translator, source, target)
     with torch.no_grad():
         shares = translator.model(sources, decoder_input(targets))[0, -1].log_softmax(-1)
     labels = [label for label in targets[0, -1, 1:].tolist() if label]
@@ -194,11 +193,10 @@ def test_generated_history_takes_in_what_the_translator_says(translator: Transla
     """An item is scored from the state that translating its context leaves."""
     state = translator.start()
     translator.translate(ENGLISH[:3], state)
-    model, encode = translator.model, translator.text.encode
-    target = document_ids([encode(["Er fiel."], "target")])
+    model = translator.model
+    source, target = pair_ids(translator, ["It fell."], ["Er fiel."])
     with torch.inference_mode():
-        source = model.encode(document_ids([encode(["It fell."], "source")]), state.carried)
-        shares = model.logits(model.decode(decoder_input(target), source, state.carried).states).log_softmax(-1)
+        shares = model.logits(model.forced_decode(source, decoder_input(target), state.state).states).log_softmax(-1)
     expected = shares.gather(-1, target[0, 0, 1:, None]).sum().item()
     found = score_suite(translator, [item([0, 1, 2])], "generated")
     assert found[0].reference == pytest.approx(expected, rel=0, abs=1e-10)
@@ -224,7 +222,7 @@ def test_a_long_context_is_read_in_parts(translator: Translator) -> None:
 
 def test_what_the_model_cannot_take_is_cut_and_said(translator: Translator) -> None:
     long = "Er fiel " + "ab " * LONGEST
-    with pytest.warns(UserWarning, match="1 target sentences were cut to the model's 30 subwords"):
+    with pytest.warns(UserWarning, match="1 target sentences were truncated to the model's 30 subwords"):
         results = score_suite(translator, [item([0], reference=long + "um.", contrastive=["Es fiel."])])
     cut = translator.text.bpe.decode(translator.text.encode([long], "target")[0][:LONGEST])
     expected = by_hand(translator, [ENGLISH[0], "It fell."], [GERMAN[0], cut])
@@ -284,7 +282,7 @@ def test_logits_in_chunks_are_logits_at_once(sentence_model: Translator, tokens:
     labels = torch.randint(model.vocabulary, (tokens,), generator=draw)
     with torch.no_grad():
         whole = model.logits(states).log_softmax(-1)[torch.arange(tokens), labels]
-        assert torch.allclose(token_scores(model, states, labels, chunk), whole, rtol=0, atol=1e-12)
+        assert torch.allclose(model.token_log_probs(states, labels, chunk), whole, rtol=0, atol=1e-12)
 
 
 # Decisions and accuracies.

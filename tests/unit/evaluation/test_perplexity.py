@@ -10,14 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from conftest import made_up
-from helpers import random_ids, shake, tiny_config, tiny_model
+from helpers import START, pair_ids, random_ids, shake, tiny_config, tiny_model
 from tram.data.batches import decoder_input
 from tram.evaluation.perplexity import perplexities
 from tram.model.contexts.memory import Maps, Memory
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import BOS
-from tram.translation.lockstep import document_ids
 from tram.translation.translator import Translator
 
 TALKS = made_up([4, 2, 3, 1], seed=31)
@@ -38,12 +36,6 @@ def translator_with(memory: dict[str, int] | None, prepared: Path) -> Translator
     model = Transformer(config, text.vocabulary).double().eval()
     shake(model, 6, size=0.1)
     return Translator(model, text)
-
-
-def pair_ids(translator: Translator, source: list[str], target: list[str]) -> tuple[Tensor, Tensor]:
-    """A document's two sides, (1, sentences, tokens) each, bos … eos."""
-    text = translator.text
-    return document_ids([text.encode(source, "source")]), document_ids([text.encode(target, "target")])
 
 
 @torch.no_grad()
@@ -90,10 +82,9 @@ def one_by_one(translator: Translator, read: Read) -> float:
         state = translator.start()
         for s, right, pair in zip(source, gold, pairs, strict=True):
             ids = pair_ids(translator, [s], [right])
-            encoded = translator.model.encode(ids[0], state.carried)
-            decoded = translator.model.decode(decoder_input(ids[1]), encoded, state.carried)
+            done = translator.model.forced_decode(ids[0], decoder_input(ids[1]), state.state)
             labels = ids[1][0, 0, 1:]
-            losses += float(F.cross_entropy(translator.model.logits(decoded.states), labels, reduction="sum"))
+            losses += float(F.cross_entropy(translator.model.logits(done.states), labels, reduction="sum"))
             tokens += len(labels)
             if pair is not None:
                 translator.read([pair[0]], [pair[1]], state)
@@ -141,7 +132,7 @@ def maps_of(
     model = tiny_model(
         tiny_config(norm=norm, memory={"slots": 3, "read": read, "side": side, "layers": (0, 1)}), seed=3
     )
-    source, target = random_ids(LENGTHS, 1), random_ids([[n + bool(n) for n in d] for d in LENGTHS], 2, first=BOS)
+    source, target = random_ids(LENGTHS, 1), random_ids([[n + bool(n) for n in d] for d in LENGTHS], 2, first=START)
     return model, source, target, model.memory_maps(source, target)
 
 
@@ -169,7 +160,7 @@ def attended(attention: torch.nn.Module, weights: Tensor, keys: Tensor) -> Tenso
     """W^o of the heads' weighted values. weights: (heads, queries, keys); keys: (keys, d_model)."""
     made: Any = attention
     d_model = keys.shape[-1]
-    values = keys @ made.projection.weight[2 * d_model :].T + made.projection.bias[2 * d_model :]
+    values = keys @ made.key_value.weight[d_model:].T + made.key_value.bias[d_model:]
     heads = values.unflatten(-1, (made.heads, -1)).transpose(0, 1)
     return made.output((weights @ heads).transpose(0, 1).flatten(-2))
 
@@ -211,4 +202,4 @@ def test_looking_leaves_no_trace_in_the_model() -> None:
 
 
 def test_a_sentence_model_has_no_maps() -> None:
-    assert tiny_model(tiny_config()).memory_maps(random_ids([[3]], 1), random_ids([[3]], 2, first=BOS)) == {}
+    assert tiny_model(tiny_config()).memory_maps(random_ids([[3]], 1), random_ids([[3]], 2, first=START)) == {}

@@ -16,14 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from helpers import FIRST_WORD, VOCABULARY, few, random_ids, shake, tiny_config, tiny_model
+from helpers import FIRST_WORD, START, VOCABULARY, few, random_ids, shake, tiny_config, tiny_model
 from tram.config import MemoryConfig, ModelConfig, checked
 from tram.errors import InputError
 from tram.model.contexts.memory import Memory, slot_sinusoids
 from tram.model.packing import Layout
-from tram.model.state import Carried
+from tram.model.state import State
 from tram.model.transformer import Transformer
-from tram.text.special_ids import BOS, PAD
+from tram.text.special_ids import PAD
 
 # Documents of uneven length, sentences long and short; empty ones on both sides and on the target side only.
 SOURCE = [[4, 13, 0, 1, 6, 2], [3, 3], [0, 12, 5, 1]]
@@ -33,7 +33,7 @@ DEPTHS = (1, 2, 3, "full")
 
 
 def batch(padding: int = 2) -> tuple[Tensor, Tensor]:
-    return random_ids(SOURCE, 1, padding=padding), random_ids(TARGET, 2, first=BOS, padding=padding)
+    return random_ids(SOURCE, 1, padding=padding), random_ids(TARGET, 2, first=START, padding=padding)
 
 
 def memory_model(norm: str = "post", **memory: Any) -> Transformer:
@@ -88,7 +88,8 @@ def norm(x: Tensor, layer: Any) -> Tensor:
 
 def attend(attention: Any, queries: Tensor, keys: Tensor, causal: bool = False) -> Tensor:
     """MHA(Q, K, K), head after head. queries: (n, d_model); keys: (m, d_model)."""
-    weights, biases = attention.projection.weight.chunk(3), attention.projection.bias.chunk(3)
+    weights = attention.query.weight, *attention.key_value.weight.chunk(2)
+    biases = attention.query.bias, *attention.key_value.bias.chunk(2)
     q, k, v = (x @ w.T + b for x, w, b in zip((queries, keys, keys), weights, biases, strict=True))
     heads = []
     for q_i, k_i, v_i in zip(*(x.chunk(attention.heads, -1) for x in (q, k, v)), strict=True):
@@ -214,18 +215,17 @@ def test_single_precision_keeps_to_the_same_outputs_and_gradients(settings: dict
 
 def in_pieces(model: Transformer, source: Tensor, target: Tensor, *cuts: int) -> tuple[Tensor, Tensor]:
     """Logits from one call for each piece between the cuts, and the memories (units, documents, …) at the end."""
-    carried: Carried = {}
+    state = State.empty()
     logits = []
     for start, end in itertools.pairwise([0, *cuts, source.shape[1]]):
-        encoded = model.encode(source[:, start:end], carried)
-        decoded = model.decode(target[:, start:end], encoded, carried)
-        carried = encoded.carried | decoded.carried
-        logits.append(decoded.layout.grid(model.logits(decoded.states)))
-    return torch.cat(logits, 1), memories(carried)
+        done = model.forced_decode(source[:, start:end], target[:, start:end], state)
+        state = done.state
+        logits.append(done.layout.grid(model.logits(done.states)))
+    return torch.cat(logits, 1), memories(state)
 
 
-def memories(carried: Carried) -> Tensor:
-    return torch.stack([carried[key]["M"] for key in sorted(carried)])
+def memories(state: State) -> Tensor:
+    return torch.stack([state[key]["M"] for key in sorted(state.units)])
 
 
 @pytest.mark.parametrize("settings", SETTINGS[::3], ids=name)
@@ -256,20 +256,20 @@ WORDS = 3  # tokens of a sentence, none of which any other sentence has
 
 def distinct_ids() -> tuple[Tensor, Tensor]:
     ids = torch.arange(FIRST_WORD, FIRST_WORD + 2 * STORY * WORDS).view(2, 1, STORY, WORDS)
-    target = F.pad(ids[1], (1, 0), value=BOS)
+    target = F.pad(ids[1], (1, 0), value=START)
     return ids[0], target
 
 
 def states_of(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
     """Decoder states (documents, sentences, tokens, d_model): the tied output embedding has no part in them."""
-    decoded = model.decode(target, model.encode(source))
-    return decoded.layout.grid(decoded.states)
+    done = model.forced_decode(source, target)
+    return done.layout.grid(done.states)
 
 
 def reached(model: Transformer, ids: Tensor, loss: Tensor) -> set[int]:
     """The sentences whose own tokens get a gradient from `loss`. ids: (1, sentences, tokens)."""
     (gradient,) = torch.autograd.grad(loss, model.tokens.weight, retain_graph=True)
-    return {t for t, words in enumerate(ids[0]) if gradient[words[words != BOS]].abs().max() > 1e-12}
+    return {t for t, words in enumerate(ids[0]) if gradient[words[words != START]].abs().max() > 1e-12}
 
 
 def since(t: int, look: int) -> set[int]:
@@ -296,7 +296,7 @@ def test_a_loss_reaches_back_as_many_sentences_as_the_depth_says_and_no_further(
 def test_the_first_memory_learns_from_the_first_sentence_or_with_full_depth_from_all(depth: int | str) -> None:
     model = memory_model(side="target", depth=depth)
     (unit,) = units(model)
-    source, target = random_ids([[4, 5, 3, 2]], 1), random_ids([[3, 4, 2, 5]], 2, first=BOS)
+    source, target = random_ids([[4, 5, 3, 2]], 1), random_ids([[3, 4, 2, 5]], 2, first=START)
     for t, states in enumerate(states_of(model, source, target)[0]):
         found = torch.autograd.grad(weighted(states), unit.table, retain_graph=True, materialize_grads=True)
         assert bool(found[0].abs().max() > 1e-9) == (t == 0 or depth == "full")
@@ -313,17 +313,16 @@ def test_a_piece_that_recomputes_the_last_sentences_before_its_edge_has_the_grad
 ) -> None:
     model = memory_model(side=side, layers=layers, depth=depth)
     source = random_ids([[4, 3, 6, 1, 5, 2, 9], [2, 5, 1, 4, 3, 3, 6]], 1)
-    target = random_ids([[3, 5, 2, 4, 1, 6, 2], [1, 4, 7, 3, 2, 5, 3]], 2, first=BOS)
+    target = random_ids([[3, 5, 2, 4, 1, 6, 2], [1, 4, 7, 3, 2, 5, 3]], 2, first=START)
     edge = 5
     expected = gradients(weighted(states_of(model, source, target)[:, edge:]), model)
 
     def of_piece(again: int) -> dict[str, Tensor]:
         start = edge - again
         with torch.no_grad():
-            before = model.encode(source[:, :edge], edge=again)
-            carried = model.decode(target[:, :edge], before, edge=again).carried
-        decoded = model.decode(target[:, start:], model.encode(source[:, start:], before.carried), carried)
-        return gradients(weighted(decoded.layout.grid(decoded.states)[:, again:]), model)
+            before = model.forced_decode(source[:, :edge], target[:, :edge], reread=again)
+        done = model.forced_decode(source[:, start:], target[:, start:], before.state)
+        return gradients(weighted(done.layout.grid(done.states)[:, again:]), model)
 
     close_gradients(of_piece(depth * chain), expected)
     with pytest.raises(AssertionError, match="differ"):
@@ -345,7 +344,7 @@ def grids(draw: st.DrawFn) -> list[list[int]]:
 @torch.no_grad()
 def test_a_document_ends_with_the_memory_and_the_outputs_it_has_alone(lengths: list[list[int]], seed: int) -> None:
     model = memory_model()
-    source, target = random_ids(lengths, seed, padding=1), random_ids(lengths, seed + 1, first=BOS)
+    source, target = random_ids(lengths, seed, padding=1), random_ids(lengths, seed + 1, first=START)
     logits, M = in_pieces(model, source, target)
     for i, document in enumerate(lengths):
         rows, width = len(document), max(document)
@@ -362,7 +361,7 @@ def test_wherever_documents_are_cut_into_calls_the_result_is_the_same(
 ) -> None:
     model = memory_model()
     lengths = [*lengths, [2] * (max(map(len, lengths)) + 1)]  # no call without any token
-    source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=BOS)
+    source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=START)
     cuts = data.draw(st.sets(st.integers(1, source.shape[1] - 1)))
     logits, M = in_pieces(model, source, target, *sorted(cuts))
     logits_at_once, M_at_once = in_pieces(model, source, target)
@@ -380,7 +379,7 @@ def test_before_an_edge_stands_the_memory_that_a_shorter_document_ends_with(
     source = random_ids([[5, *document] for document in lengths])
     edge = data.draw(st.integers(0, source.shape[1] - 1))
     shorter = model.encode(source[:, : source.shape[1] - edge])
-    close(memories(model.encode(source, edge=edge).carried), memories(shorter.carried))
+    close(memories(model.encode(source, reread=edge).state), memories(shorter.state))
 
 
 @torch.no_grad()
@@ -408,7 +407,7 @@ def test_columns_rows_and_documents_of_padding_change_nothing() -> None:
 @torch.no_grad()
 def test_sentences_that_are_empty_in_all_documents_leave_the_memory_as_it_is() -> None:
     model = memory_model()
-    full = random_ids([[3, 4], [5, 2]], 1, first=BOS)
+    full = random_ids([[3, 4], [5, 2]], 1, first=START)
     with_gap = torch.cat([full[:, :1], torch.zeros_like(full[:, :1]), full[:, 1:]], 1)
     logits, M = in_pieces(model, full, full)
     logits_with_gap, M_over_gap = in_pieces(model, with_gap, with_gap)
@@ -420,8 +419,8 @@ def test_sentences_that_are_empty_in_all_documents_leave_the_memory_as_it_is() -
 def test_a_call_with_nothing_but_empty_sentences_gives_back_the_memory_it_was_given() -> None:
     model = memory_model()
     encoded = model.encode(random_ids([[3, 4], [5, 2]], 1))
-    after = model.encode(torch.zeros(2, 3, 4, dtype=torch.long), encoded.carried)
-    assert torch.equal(memories(after.carried), memories(encoded.carried))
+    after = model.encode(torch.zeros(2, 3, 4, dtype=torch.long), encoded.state)
+    assert torch.equal(memories(after.state), memories(encoded.state))
 
 
 @torch.no_grad()
@@ -453,7 +452,7 @@ def test_a_huge_state_in_one_document_does_not_leak_into_another_through_the_pad
 @pytest.mark.parametrize("side", SIDES)
 def test_a_sentence_changes_all_later_ones_of_its_document_and_no_other(side: str) -> None:
     model = memory_model(side=side)
-    source, target = random_ids([[4, 3, 6, 2, 5], [2, 5, 3, 4, 1]], 1), random_ids([[3] * 5, [5] * 5], 2, first=BOS)
+    source, target = random_ids([[4, 3, 6, 2, 5], [2, 5, 3, 4, 1]], 1), random_ids([[3] * 5, [5] * 5], 2, first=START)
     states = states_of(model, source, target)
     for j in range(5):
         changed = source.clone()
@@ -466,12 +465,11 @@ def test_a_sentence_changes_all_later_ones_of_its_document_and_no_other(side: st
 @pytest.mark.parametrize("sentences", [1, 2, 17])
 def test_the_memory_stays_as_large_as_it_is_however_long_the_document(sentences: int) -> None:
     model = memory_model(slots=5, layers=(0, -1))
-    ids = random_ids([[2] * sentences] * 2, first=BOS)
-    encoded = model.encode(ids)
-    decoded = model.decode(ids, encoded)
-    assert encoded.carried.keys() == {"encoder.0.self", "encoder.2.self"}
-    assert decoded.carried.keys() == {"decoder.0.self", "decoder.2.self"}
-    for state in (*encoded.carried.values(), *decoded.carried.values()):
+    ids = random_ids([[2] * sentences] * 2, first=START)
+    done = model.forced_decode(ids, ids)
+    assert done.source.state.units.keys() == {"encoder.0.self", "encoder.2.self"}
+    assert done.state.units.keys() - done.source.state.units.keys() == {"decoder.0.self", "decoder.2.self"}
+    for state in done.state.units.values():
         assert {key: tuple(value.shape) for key, value in state.items()} == {"M": (2, 5, model.config.d_model)}
 
 
@@ -483,15 +481,15 @@ def test_the_memory_stays_as_large_as_it_is_however_long_the_document(sentences:
 def test_reading_token_by_token_equals_whole_documents(norm: str, read: str) -> None:
     model = memory_model(norm, side="target", layers=(0, -1), read=read)
     source = random_ids([[4, 6, 3], [5, 2, 7]], 1)
-    target = random_ids([[6, 6, 6], [6, 6, 6]], 2, first=BOS)
+    target = random_ids([[6, 6, 6], [6, 6, 6]], 2, first=START)
     expected = model(source, target)
-    carried: Carried = {}
+    state = State.empty()
     for t in range(3):
         encoded = model.encode(source[:, t : t + 1])
-        decoding = model.start(encoded, carried)
+        cache = model.start_decoding(encoded, state)
         for j in range(target.shape[2]):
-            close(model.step(target[:, t, j : j + 1], decoding)[:, 0], expected[:, t, j])
-        carried = model.decode(target[:, t : t + 1], encoded, carried).carried
+            close(model.step(target[:, t, j : j + 1], cache)[:, 0], expected[:, t, j])
+        state = model.forced_decode(encoded, target[:, t : t + 1], state).state
 
 
 @given(grids(), st.sampled_from(READS))
@@ -505,15 +503,16 @@ def test_the_faces_of_a_unit_agree(lengths: list[list[int]], kind: tuple[str, st
     ids = random_ids(lengths)
     layout = Layout(ids)
     local = torch.randn(layout.tokens, config.d_model, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    result, last = unit(local, local, layout, unit.start(len(ids)))
+    result, last = unit(local, local, layout, unit.initial_state(len(ids)))
     expected, grid = layout.grid(result), layout.grid(local)
-    state = unit.start(len(ids))
+    state = unit.initial_state(len(ids))
     for t in range(ids.shape[1]):
         real = ids[:, t] != PAD
-        read = unit.read(grid[:, t], grid[:, t], unit.ready(state))
+        read = unit.step(grid[:, t], grid[:, t], unit.precompute(state))
         close(read * real[..., None], expected[:, t])
         if real.any():
-            state = unit.advance(unit.keep(grid[:, t], grid[:, t])[real], Layout(ids[:, t : t + 1]), state)
+            inputs = unit.update_input(grid[:, t], grid[:, t])[real]
+            state = unit.advance(inputs, Layout(ids[:, t : t + 1]), state)
     close(state["M"], last["M"])
 
 

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from helpers import VOCABULARY, random_ids, shake, tiny_config, tiny_model
-from tram.model.layers import sinusoids
-from tram.model.stacks import Residual
+from helpers import START, VOCABULARY, random_ids, shake, tiny_config, tiny_model
+from tram.model.layers import Residual, sinusoids
 from tram.model.transformer import Transformer
-from tram.text.special_ids import BOS, PAD
+from tram.text.special_ids import PAD
 
 # Sentences long and short, so that several blocks are needed, and an empty one.
 SOURCE = [[5, 21, 0], [14, 1, 3]]
@@ -39,7 +38,7 @@ def name(settings: dict[str, Any]) -> str:
 
 
 def batch(padding: int = 0) -> tuple[Tensor, Tensor]:
-    return random_ids(SOURCE, 1, padding=padding), random_ids(TARGET, 2, first=BOS, padding=padding)
+    return random_ids(SOURCE, 1, padding=padding), random_ids(TARGET, 2, first=START, padding=padding)
 
 
 def alone(ids: Tensor, document: int, sentence: int) -> Tensor:
@@ -134,11 +133,11 @@ def test_decoding_token_by_token_gives_the_logits_of_teacher_forcing(
     settings: dict[str, Any], by_document: bool
 ) -> None:
     model = tiny_model(tiny_config(**settings))
-    source, target = random_ids([[4, 17, 1, 9]], 1), random_ids([[12, 12, 12, 12]], 2, first=BOS)
+    source, target = random_ids([[4, 17, 1, 9]], 1), random_ids([[12, 12, 12, 12]], 2, first=START)
     if by_document:
         source, target = source.transpose(0, 1), target.transpose(0, 1)
     expected = model(source, target).flatten(0, 1)
-    decoding = model.start(model.encode(source))
+    decoding = model.start_decoding(model.encode(source))
     for t, ids in enumerate(target.flatten(0, 1).unbind(1)):
         close(model.step(ids[:, None], decoding)[:, 0], expected[:, t])
 
@@ -146,7 +145,7 @@ def test_decoding_token_by_token_gives_the_logits_of_teacher_forcing(
 @torch.no_grad()
 def test_source_and_target_must_hold_the_same_sentences() -> None:
     model = tiny_model(tiny_config())
-    target = random_ids([[3, 2], [4, 1]], first=BOS)
+    target = random_ids([[3, 2], [4, 1]], first=START)
     for lengths in ([[3, 2]], [[3, 2, 1], [4, 1, 1]], [[3, 2, 4, 1]], [[3, 2], [4, 0]]):
         with pytest.raises(ValueError, match=r"documents × sentences|without any"):
             model(random_ids(lengths), target)
@@ -245,7 +244,8 @@ def in_our_names(theirs: dict[str, Any], ours: Transformer) -> dict[str, Tensor]
             elif words[2] == "output":
                 found[key] = theirs[f"{layer}.{attentions[words[0]]}.out_proj.{kind}"]
             else:
-                found[key] = torch.cat([theirs[f"{layer}.{attentions[words[0]]}.{x}_proj.{kind}"] for x in "qkv"])
+                letters = {"query": "q", "key_value": "kv"}[words[2]]
+                found[key] = torch.cat([theirs[f"{layer}.{attentions[words[0]]}.{x}_proj.{kind}"] for x in letters])
     return found
 
 
@@ -257,7 +257,7 @@ def logits_of_theirs(model: Any, source: Tensor, target: Tensor) -> Tensor:
 
 def documents() -> tuple[Tensor, Tensor]:
     """Two documents without empty sentences, padded."""
-    return random_ids([[5, 18], [11, 1]], 7, padding=1), random_ids([[16, 3], [1, 9]], 8, first=BOS, padding=1)
+    return random_ids([[5, 18], [11, 1]], 7, padding=1), random_ids([[16, 3], [1, 9]], 8, first=START, padding=1)
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers import few
-from tram.training.loss import cross_entropy, foretelling
+from tram.training.loss import cross_entropy
 
 CHUNKS = [1, 7, 512]
 
@@ -108,13 +108,6 @@ def test_the_plain_loss_carries_no_gradient() -> None:
     loss, plain = cross_entropy(*case(4), 0.1)
     assert loss.requires_grad
     assert not plain.requires_grad
-
-
-def test_foretelling_asks_for_every_different_word_once_and_for_no_special_id() -> None:
-    told, weight, prior = torch.randn(2, 4), torch.randn(9, 4), torch.randn(9)
-    found = foretelling(told, weight, prior, torch.tensor([[5, 3, 5, 8, 2, 0], [2, 0, 0, 0, 0, 0]]))
-    surprise = -(told @ weight.T + prior).log_softmax(-1)
-    close(found, torch.stack([surprise[0, [3, 5, 8]].sum(), torch.tensor(0.0)]), 1e-5)
 
 
 @pytest.mark.parametrize("frozen", [0, 1])

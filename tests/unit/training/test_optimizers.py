@@ -112,8 +112,8 @@ def test_matrices_inside_the_layers_take_orthogonal_steps_as_long_as_adamw_would
 
 
 def test_query_key_and_value_are_matrices_of_their_own() -> None:
-    moved = steps("muon")["encoder.layers.0.self_attention.attention.projection.weight"]
-    for part in moved.chunk(3):
+    moved, attention = steps("muon"), "encoder.layers.0.self_attention.attention"
+    for part in (moved[f"{attention}.query.weight"], *moved[f"{attention}.key_value.weight"].chunk(2)):
         values = torch.linalg.svdvals(part) / (0.2 * 16**0.5 * 0.01)
         assert ((values > 0.5) & (values < 1.4)).all()
 

@@ -20,12 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from helpers import FIRST_WORD, VOCABULARY, tiny_config, tiny_model
+from helpers import END, FIRST_WORD, START, VOCABULARY, tiny_config, tiny_model
 from tram.config import Config, FinetuneConfig
 from tram.data.arrays import PreparedData, Sentences, Split
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
-from tram.text.special_ids import BOS, EOS
 from tram.training.stages import DocumentStage, Processes
 from tram.training.trainer import Trainer
 
@@ -73,7 +72,7 @@ def example(documents: Lengths) -> Example:
         for j in range(len(documents[i])):
             source, target = (side[start + j].tolist() for side in sides)
             if source and target:  # half a pair is no pair
-                for row, ids in zip(grid, ([BOS, *source, EOS], [BOS, *target], [*target, EOS]), strict=True):
+                for row, ids in zip(grid, ([START, *source, END], [START, *target], [*target, END]), strict=True):
                     row[i, j, : len(ids)] = torch.tensor(ids)
     return Example(split, *grid)
 
@@ -123,7 +122,7 @@ def test_the_held_loss_is_that_of_whole_documents_whatever_the_budget(
 ) -> None:
     made = example(documents)
     stage = stage_of(model_of(side), made.split, tokens=tokens, documents=together)
-    loss, count = stage.held_loss(made.split)
+    loss, count = stage.held_out_loss(made.split)
     assert count == int((made.labels != 0).sum())
     assert loss == pytest.approx(float(token_losses(stage.model, made).sum()), rel=1e-10)
 
@@ -137,7 +136,7 @@ def test_the_memory_matters_to_the_held_loss_in_every_piece(depth: int | str) ->
         stage = stage_of(model_of(side, depth), made.split, tokens=1)
         sentences = Example(made.split, *(ids.flatten(0, 1)[:, None] for ids in made[1:]))
         alone = float(token_losses(stage.model, sentences).sum())
-        assert abs(stage.held_loss(made.split)[0] - alone) > 1e-3
+        assert abs(stage.held_out_loss(made.split)[0] - alone) > 1e-3
 
 
 def test_a_look_at_the_held_out_documents_does_not_move_the_stage() -> None:
@@ -147,7 +146,7 @@ def test_a_look_at_the_held_out_documents_does_not_move_the_stage() -> None:
     for looked in (stage, undisturbed):
         update_gradients(looked)
     with torch.no_grad():
-        stage.held_loss(made.split)
+        stage.held_out_loss(made.split)
     assert stage.position() == undisturbed.position()
     assert_same(update_gradients(stage), update_gradients(undisturbed))
 
@@ -203,45 +202,10 @@ def test_a_window_of_one_sentence_trains_the_update_attention(depth: int | str) 
     stage = stage_of(model_of("both", depth), made.split, window=(1, 1))
     first, second = update_gradients(stage), update_gradients(stage)
     updates = [name for name in second if ".update_attention." in name and "weight" in name]
-    assert len(updates) == 4, "two matrices on either side"
+    assert len(updates) == 6, "three parameters on either side"
     for name in updates:
         assert first[name].norm() == 0, "the first sentence reads a memory that nothing has updated"
         assert second[name].norm() > 1e-6
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("weighting", ["token", "authors"])
-def test_what_the_memory_foretells_does_not_depend_on_the_pieces(depth: int, weighting: str) -> None:
-    model, split = one_unit_model("target", depth), example(FIXED).split
-    settings = {"foretell": 0.7, "weighting": weighting}
-    whole = update_gradients(stage_of(model, split, tokens=4096, **settings))
-    for tokens in (1, 9, 20):
-        assert_same(update_gradients(stage_of(model, split, tokens=tokens, **settings)), whole)
-    without = update_gradients(stage_of(model, split, tokens=4096, weighting=weighting))
-    for part in ("update_attention.projection.weight", "output_attention.output.weight"):
-        name = f"decoder.layers.1.self_attention.context.{part}"
-        assert (whole[name] - without[name]).abs().max() > 1e-6
-
-
-def test_the_memory_foretells_the_different_words_of_each_sentence_from_those_before() -> None:
-    model, documents = model_of("target", layers=1), example(FIXED)
-    unit = model.decoder.layers[0].self_attention.context
-    assert isinstance(unit, Memory)
-    counts = np.bincount(documents.split.target.ids, minlength=VOCABULARY) + 0.5
-    expected = 0.0
-    with torch.no_grad():
-        for source, given, labels in zip(documents.source, documents.decoder_input, documents.labels, strict=True):
-            M = unit.start(1)["M"]
-            for t in range(len(source)):
-                logits = model.tokens.weight @ unit.foretell(M)[0] + torch.as_tensor(counts / counts.sum()).log()
-                surprise = -logits.log_softmax(0)
-                expected += sum(float(surprise[word]) for word in {*labels[t].tolist()} if word > EOS)
-                now = (each[None, t : t + 1] for each in (source, given))
-                encoded = model.encode(next(now))
-                M = model.decode(next(now), encoded, {"decoder.0.self": {"M": M}}).carried["decoder.0.self"]["M"]
-    told, untold = (stage_of(model, documents.split, foretell=f).run_update(0, Tensor.backward) for f in (0.7, 0.0))
-    assert told.loss - untold.loss == pytest.approx(0.7 * expected, rel=1e-6)
-    assert told.plain == pytest.approx(untold.plain)
 
 
 def test_the_two_weightings_differ() -> None:
@@ -299,7 +263,7 @@ def test_an_epoch_has_every_sentence_of_every_document_once(
     documents: Lengths, window: tuple[int, int], together: int, like: int, seed: int
 ) -> None:
     split = example(documents).split
-    stage = stage_of(model_of("both"), split, seed, window=window, documents=together, like=like, tokens=20)
+    stage = stage_of(model_of("both"), split, seed, window=window, documents=together, max_length_gap=like, tokens=20)
     updates = walk(stage)
     seen = [(d, t) for each in updates for d in each.group for t in each.window if t < len(documents[d])]
     assert sorted(seen) == [(d, t) for d, document in enumerate(documents) for t in range(len(document))]
@@ -369,7 +333,7 @@ def test_both_memories_are_part_of_the_position(side: str) -> None:
     tensors = stage.tensors()
     assert {name.split(".")[0] for name in tensors} == {"encoder", "decoder"}
     forgetful.restore(stage.position(), {name: value for name, value in tensors.items() if side not in name})
-    forgetful.carried = stage.model.complete(forgetful.carried, len(FIXED))
+    forgetful.state = stage.model.initial_state(len(FIXED)) | forgetful.state
     expected, found = update_gradients(stage), update_gradients(forgetful)
     assert (expected["tokens.weight"] - found["tokens.weight"]).norm() > 1e-6
 
@@ -417,10 +381,10 @@ def test_the_control_run_goes_through_the_same_windows(configure: Callable[..., 
 MEASURE = """
 import resource, sys
 import numpy as np, torch
-from tram.arrays import Sentences, Split
+from tram.data.arrays import Sentences, Split
 from tram.config import FinetuneConfig, MemoryConfig, ModelConfig
-from tram.stages import DocumentStage, Processes
-from tram.transformer import Transformer
+from tram.training.stages import DocumentStage, Processes
+from tram.model.transformer import Transformer
 
 sentences, tokens, d_model, layers, vocabulary = map(int, sys.argv[1:])
 torch.set_num_threads(1)

@@ -27,7 +27,7 @@ def state() -> DocumentState:
     """Somewhere in a document: no memory is the first one any more."""
     state = translator().start()
     draw = torch.Generator().manual_seed(1)
-    for unit in state.carried.values():
+    for unit in state.state.units.values():
         unit["M"] = torch.randn(unit["M"].shape, generator=draw, dtype=torch.float64)
     state.sentences = 4
     return state
@@ -35,23 +35,23 @@ def state() -> DocumentState:
 
 def test_a_state_knows_both_sides_and_its_model() -> None:
     start = translator().start()
-    assert sorted(start.carried) == ["decoder.1.self", "encoder.1.self"]
+    assert sorted(start.state.units) == ["decoder.1.self", "encoder.1.self"]
     assert start.model == translator().fingerprint
     assert start.sentences == 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_saved_and_loaded_a_state_is_the_same(state: DocumentState, tmp_path: Path, dtype: torch.dtype) -> None:
-    for unit in state.carried.values():
+    for unit in state.state.units.values():
         unit["M"] = unit["M"].to(dtype)
     state.save(tmp_path / "new" / "state.safetensors")
     loaded = DocumentState.load(str(tmp_path / "new" / "state.safetensors"))
     assert (loaded.model, loaded.sentences) == (state.model, 4)
-    assert loaded.carried.keys() == state.carried.keys()
-    for name, unit in state.carried.items():
-        assert loaded.carried[name].keys() == unit.keys()
-        assert loaded.carried[name]["M"].dtype == dtype
-        assert torch.equal(loaded.carried[name]["M"], unit["M"])
+    assert loaded.state.units.keys() == state.state.units.keys()
+    for name, unit in state.state.units.items():
+        assert loaded.state[name].keys() == unit.keys()
+        assert loaded.state[name]["M"].dtype == dtype
+        assert torch.equal(loaded.state[name]["M"], unit["M"])
 
 
 def test_a_file_is_as_large_after_many_sentences_as_before_the_first(state: DocumentState, tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_a_file_is_as_large_after_many_sentences_as_before_the_first(state: Docu
 
 def test_a_fork_shares_nothing(state: DocumentState) -> None:
     fork = state.fork()
-    before = {name: unit["M"].clone() for name, unit in state.carried.items()}
-    for unit in fork.carried.values():
+    before = {name: unit["M"].clone() for name, unit in state.state.units.items()}
+    for unit in fork.state.units.values():
         unit["M"].zero_()
         unit["more"] = torch.ones(1)
     fork.sentences += 1
     assert state.sentences == 4
-    assert all(list(unit) == ["M"] for unit in state.carried.values())
-    assert all(torch.equal(state.carried[name]["M"], value) for name, value in before.items())
+    assert all(list(unit) == ["M"] for unit in state.state.units.values())
+    assert all(torch.equal(state.state[name]["M"], value) for name, value in before.items())
 
 
 def refused(path: Path, *words: str) -> None:
@@ -88,7 +88,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path, "no document state")
+    refused(tmp_path, "give a state that `save` wrote")
 
 
 @given(st.data())
@@ -106,7 +106,7 @@ def test_a_truncated_file_is_refused(tmp_path_factory: pytest.TempPathFactory, d
 def test_a_foreign_file_is_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("foreign") / "state.safetensors"
     path.write_bytes(content)
-    refused(path, "no document state", "start the document anew")
+    refused(path, "no document state", "start the document again")
 
 
 @pytest.mark.parametrize(

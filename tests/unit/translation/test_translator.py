@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import TINY, Done, made_up, refused
+from helpers import END
 from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import EOS
-from tram.translation.translator import Translator, split_ids
+from tram.translation.parts import split_ids
+from tram.translation.translator import Translator
 
 Command = Callable[..., Done]
 SENTENCES = [sentence for document in made_up([4, 5], seed=11) for sentence in document.source] + ["Tea!", "Why?"]
@@ -40,7 +41,7 @@ def hasty(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = Transformer(TINY.model_copy(update={"output_bias": True}), text.vocabulary)
     assert model.bias is not None
     with torch.no_grad():
-        model.bias[EOS] = 1000.0
+        model.bias[END] = 1000.0
     folder = tmp_path_factory.mktemp("hasty")
     save_model(model, folder / "model", text)
     return folder / "model"
@@ -58,7 +59,7 @@ def test_neighbours_and_batch_size_do_not_change_a_translation(
     translator: Translator, alone: dict[str, str], order: list[str], batch: int, cut: int
 ) -> None:
     other = Translator(translator.model, translator.text, beam=3, batch=batch)
-    found = other.translate_documents([order[:cut], order[cut:]])
+    found = list(other.translate_documents([order[:cut], order[cut:]]))
     assert found == [[alone[sentence] for sentence in document] for document in (order[:cut], order[cut:])]
 
 
@@ -74,9 +75,9 @@ def test_nothing_is_translated_into_nothing(prepared: Path, text: str) -> None:
 def test_empty_in_empty_out(translator: Translator, alone: dict[str, str]) -> None:
     first, second = SENTENCES[:2]
     assert translator.translate([]) == []
-    assert translator.translate_documents([]) == []
+    assert list(translator.translate_documents([])) == []
     assert translator.translate(["", first, "  ", second, ""]) == ["", alone[first], "", alone[second], ""]
-    assert translator.translate_documents([[], [first], [""]]) == [[], [alone[first]], [""]]
+    assert list(translator.translate_documents([[], [first], [""]])) == [[], [alone[first]], [""]]
 
 
 def test_the_best_come_first_and_the_first_is_the_translation(translator: Translator, alone: dict[str, str]) -> None:

@@ -1,51 +1,44 @@
-"""The parts of a Transformer layer: attention, feed-forward, embeddings, and the seam where context enters.
-
-States are (real tokens, d_model) without padding (see `layout`), or (…, d_model) where one token at a time is
-decoded. Attention runs on `torch.nn.functional.scaled_dot_product_attention`.
-"""
-
-from typing import Literal
+"""The seam where context enters: what every context module must be able to do."""
 
 from torch import Tensor, nn
 
 from tram.model.packing import Layout
-
-ContextState = dict[str, Tensor]  # what a context module carries from sentence to sentence: (documents, …) each
+from tram.model.state import ContextState
 
 
 class Context(nn.Module):
-    """What an attention sublayer learns of the other sentences of its document: the one seam where context enters.
+    """A module that tells an attention sublayer about the other sentences of its document.
 
-    A context module wraps a sublayer. It gets the sublayer's `inputs`, its `local` result and what it carried so
-    far, and gives the result to go on with. It has two faces that must agree: whole documents at once (`forward`),
-    and the next sentence with a carried state: `read` for each of its tokens, with what `ready` made of the state once
-    for all of them, and `advance` when it is complete, with what `keep` kept of each token.
+    It wraps a sublayer: given the sublayer's `inputs`, its `local` result and the state carried so far, it returns
+    the result to continue with. It has two faces that must agree:
+
+    - whole documents at once: `forward`;
+    - the next sentence with a carried state: `step` for each token, with what `precompute` made of the state once per
+      sentence, and `advance` when the sentence is complete, with the `update_input` of each of its tokens.
     """
 
-    scope: Literal["past", "source"] = "past"  # looks at earlier sentences only, or at the whole source
-
-    def start(self, documents: int) -> ContextState:
-        """State before the first sentence."""
+    def initial_state(self, documents: int) -> ContextState:
+        """Return the state before the first sentence of each document."""
         raise NotImplementedError
 
     def forward(
         self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState
     ) -> tuple[Tensor, ContextState]:
-        """All sentences of all documents. inputs, local: (real tokens, d_model)."""
+        """Process all sentences of all documents. inputs, local: (real tokens, d_model)."""
         raise NotImplementedError
 
-    def ready(self, state: ContextState) -> ContextState:
-        """What `read` needs of a state."""
+    def precompute(self, state: ContextState) -> ContextState:
+        """Return what `step` needs of a state."""
         raise NotImplementedError
 
-    def read(self, inputs: Tensor, local: Tensor, ready: ContextState) -> Tensor:
-        """Tokens of the sentence at hand. inputs, local: (documents, tokens, d_model)."""
+    def step(self, inputs: Tensor, local: Tensor, precomputed: ContextState) -> Tensor:
+        """Process tokens of the current sentence. inputs, local: (documents, tokens, d_model)."""
         raise NotImplementedError
 
-    def keep(self, inputs: Tensor, local: Tensor) -> Tensor:
-        """What `advance` needs of a token: (…, any width)."""
+    def update_input(self, inputs: Tensor, local: Tensor) -> Tensor:
+        """Return what `advance` needs of a token: (…, any width)."""
         raise NotImplementedError
 
-    def advance(self, kept: Tensor, layout: Layout, state: ContextState) -> ContextState:
-        """State after a complete sentence. kept: (real tokens, any width) of one sentence a document."""
+    def advance(self, update_inputs: Tensor, layout: Layout, state: ContextState) -> ContextState:
+        """Return the state after a complete sentence. update_inputs: (real tokens, any width), one sentence each."""
         raise NotImplementedError

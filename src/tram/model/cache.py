@@ -1,0 +1,46 @@
+"""What decoding one token at a time keeps: keys and values of source and target, and input for the context modules."""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from tram.model.attention import KeyValues
+from tram.model.state import State
+
+
+@dataclass
+class DecodingCache:
+    """The position of a search: per decoder layer the keys and values of the source and of the tokens so far.
+
+    Every step of a search with `beam` hypotheses adds `beam` slots to the keys of a sentence. Hypotheses share the
+    slots and a mask says which of them are their own ancestors, so that nothing is copied when hypotheses change
+    places.
+    """
+
+    past: list[KeyValues]
+    source: list[KeyValues]
+    precomputed: State  # what the context modules read during the sentence
+    update_inputs: dict[str, Tensor]  # what they read when it is complete: (sentences, slots or more, width)
+    steps: int = 0
+    slots: int = 0
+
+    def select(self, sentences: Tensor) -> "DecodingCache":
+        """Return the cache of only these sentences, in this order."""
+        return DecodingCache(
+            [keys.select(sentences) for keys in self.past],
+            [keys.select(sentences) for keys in self.source],
+            self.precomputed.select(sentences),
+            {name: inputs.index_select(0, sentences) for name, inputs in self.update_inputs.items()},
+            self.steps,
+            self.slots,
+        )
+
+    def record(self, name: str, inputs: Tensor) -> None:
+        """Add the update input of new tokens, (sentences, beam, width); the room doubles when it is full."""
+        end = self.slots + inputs.shape[1]
+        if name not in self.update_inputs:
+            self.update_inputs[name] = inputs.new_empty(inputs.shape[0], 0, inputs.shape[2])
+        if end > self.update_inputs[name].shape[1]:
+            self.update_inputs[name] = F.pad(self.update_inputs[name], (0, 0, 0, end))
+        self.update_inputs[name][:, self.slots : end] = inputs

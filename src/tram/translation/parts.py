@@ -1,0 +1,73 @@
+"""Sentences as ids: those too long for the model are translated in several parts and joined again."""
+
+from dataclasses import dataclass
+
+from tram.text.pipeline import TextPipeline
+
+Found = list[tuple[list[int], float]]  # the hypotheses of one sentence or part: ids and score, best first
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a sentence; score: log-probability / length^penalty."""
+
+    text: str
+    score: float
+
+
+class SplitSentences:
+    """Sentences as ids, in several parts where they are too long, and the way back.
+
+    ids: of all parts, none empty; split: how many sentences have more than one part.
+    """
+
+    def __init__(self, text: TextPipeline, sentences: list[str], longest: int) -> None:
+        self.text = text
+        self.longest = longest
+        self.ids: list[list[int]] = []
+        self.split = 0
+        self._parts: list[range] = []  # of every sentence
+        for ids in text.encode(sentences, "source"):
+            start = len(self.ids)
+            self.ids += split_ids(ids, longest, text.bpe.pieces(ids)) if len(ids) > longest else [ids] * bool(ids)
+            self._parts.append(range(start, len(self.ids)))
+            self.split += len(self._parts[-1]) > 1
+
+    def gold(self, targets: list[str]) -> list[list[int]]:
+        """Return the ids of reference translations, in as many parts as their sources have, truncated if too long."""
+        gold: list[list[int]] = []
+        for parts, ids in zip(self._parts, self.text.encode(targets, "target"), strict=True):
+            size = -(-len(ids) // len(parts)) if len(parts) else 0
+            gold += [ids[i * size : (i + 1) * size][: self.longest] for i in range(len(parts))]
+        return gold
+
+    def join(self, found: list[Found], n: int) -> list[list[Translation]]:
+        """Return n-best lists of the sentences from those of their parts; a split sentence has only its best."""
+        results = []
+        for parts in self._parts:
+            if len(parts) == 0:
+                results.append([Translation("", 0.0)])
+            elif len(parts) == 1:
+                options = found[parts[0]][:n]
+                texts = self.text.decode([ids for ids, _ in options])
+                results.append([Translation(text, score) for text, (_, score) in zip(texts, options, strict=True)])
+            else:
+                best = [found[part][0] for part in parts]
+                texts = self.text.decode([ids for ids, _ in best])
+                results.append([Translation(" ".join(texts), sum(score for _, score in best) / len(best))])
+        return results
+
+
+def split_ids(ids: list[int], longest: int, pieces: list[str]) -> list[list[int]]:
+    """Split ids into parts of at most `longest`, at the start of a word if that leaves no tiny part."""
+    starts = [i for i, piece in enumerate(pieces) if piece.startswith("▁")]
+    parts, start, words = [], 0, 0
+    while len(ids) - start > longest:
+        cut = start + longest
+        while words < len(starts) and starts[words] <= cut:
+            words += 1
+        if words and starts[words - 1] > start + longest // 2:
+            cut = starts[words - 1]
+        parts.append(ids[start:cut])
+        start = cut
+    return [*parts, ids[start:]]
