@@ -54,6 +54,7 @@ class _Sentence:
     items: list[Item]
     tags: dict[tuple[str, int], Item] = field(default_factory=dict)
     opaque: dict[str, Item] = field(default_factory=dict)
+    apart: set[int] = field(default_factory=set)  # empty elements with blanks on both sides, of which the text has one
 
 
 class Block:
@@ -240,10 +241,9 @@ def _sentence(
     items: Sequence[Item], partners: dict[int, int], head: list[int], body: range, tail: list[int]
 ) -> _Sentence:
     """Return the plain text of a sentence with its tags."""
+    sentence = _Sentence(Segment(""), [items[i] for i in (*head, *body, *tail)])
     text = ""
     tags: list[Tag] = []
-    found: dict[tuple[str, int], Item] = {}
-    opaque: dict[str, Item] = {}
     after_line = False
     for i in (*head, *body, *tail):
         item = items[i]
@@ -252,23 +252,29 @@ def _sentence(
             text += piece.lstrip() if after_line else piece
             after_line = after_line and not piece.strip()
         elif item.kind == "opaque":
-            character = placeholder(len(opaque))
-            opaque[character] = item
+            character = placeholder(len(sentence.opaque))
+            sentence.opaque[character] = item
             text += character
             after_line = False
         else:
-            if item.kind == "line":
-                text = text.rstrip()
-                tags = [replace(tag, position=min(tag.position, len(text))) for tag in tags]
             kind = TAG_KINDS.get(item.kind, "empty")
             key = min(i, partners.get(i, i))
+            apart = (
+                kind == "empty" and text[-1:].isspace() and items[i + 1 : i + 2] and items[i + 1].plain[:1].isspace()
+            )
+            if item.kind == "line" or apart:
+                text = text.rstrip()
+                tags = [replace(tag, position=min(tag.position, len(text))) for tag in tags]
             tags.append(Tag(kind, key, len(text)))
-            found[kind, key] = item
+            sentence.tags[kind, key] = item
             if item.kind == "line":
                 text += " "
                 after_line = True
-    segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
-    return _Sentence(segment, [items[i] for i in (*head, *body, *tail)], found, opaque)
+            elif apart:
+                sentence.apart.add(key)
+    opaque = tuple(item.text for item in sentence.opaque.values())
+    sentence.segment = Segment(text, tuple(tags), opaque)
+    return sentence
 
 
 def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
@@ -284,7 +290,12 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
             tag = translation.tags[number]
+            apart = tag.kind == "empty" and tag.key in sentence.apart
+            if apart and not translation.text[: tag.position][-1:].isspace():
+                yield " "
             yield sentence.tags[tag.kind, tag.key]
+            if apart and translation.text[tag.position :] and not translation.text[tag.position].isspace():
+                yield " "
 
 
 def _with_opaque(text: str, opaque: dict[str, Item]) -> Iterator[Event]:

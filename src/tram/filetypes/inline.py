@@ -19,7 +19,7 @@ Alignment = Sequence[tuple[int, int]]
 IDEOGRAPHS = (
     "\u2e80-\u2fff\u3005-\u3007\u3040-\u30ff\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.-][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
+WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
 
 BRIDGE = -0.1  # an unaligned word costs little between two words that belong to a tag, and is left out at the edges
 

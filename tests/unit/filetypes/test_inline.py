@@ -91,7 +91,7 @@ def test_an_unchanged_sentence_keeps_its_tags_even_inside_a_word() -> None:
 
 def test_words_of_scripts_without_blanks_are_characters() -> None:
     assert word_spans("日本語 don't") == [(0, 1), (1, 2), (2, 3), (4, 9)]
-    assert [end - start for start, end in word_spans("a-b c.")] == [3, 1, 1]
+    assert [end - start for start, end in word_spans("a-b c.")] == [1, 1, 1, 1, 1]
 
 
 WORDS = ["a", "bb", "foo-bar", "don't", "x.", "(y)", "漢字", ",", placeholder(0), "z"]

@@ -1,0 +1,227 @@
+"""Markdown: only the text of paragraphs, headings, list items and table cells changes.
+
+Code, link targets, front matter, HTML blocks and all white space around text stay byte for byte. New text is escaped
+only if it would be read as markup otherwise: every block is parsed again after it was written.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tram.filetypes.base import FileType, ReadOptions, Translation
+from tram.filetypes.blocks import Block, Event
+from tram.filetypes.encoding import decode
+from tram.filetypes.markdown_inline import Content, content_of, inline_items
+from tram.filetypes.parts import Part, PartsDocument
+
+FRONT_MATTER = re.compile(
+    r"(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*(?:\r?\n|\Z)", re.S | re.M
+)
+LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
+SPECIAL = re.compile(r"([\\`*_\[\]<>&~|]|!(?=\[|\Z))")
+LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
+EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}
+
+
+@lru_cache(maxsize=1)
+def parser() -> MarkdownIt:
+    """Return a parser that keeps escapes and labels apart."""
+    md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
+    return md.disable("text_join")
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read a Markdown file as one document."""
+    decoded = decode(name, content)
+    part = _MarkdownPart(decoded.text, options)
+    return PartsDocument([[part]], lambda texts: decoded.encode(texts[0]))
+
+
+class _MarkdownPart(Part):
+    def __init__(self, source: str, options: ReadOptions) -> None:
+        front = FRONT_MATTER.match(source)
+        start = front.end() if front else 0
+        self.env: dict[str, Any] = {}
+        tokens = parser().parse(source[start:], self.env)
+        lines = [(m.start(1), m.end(1)) for m in LINE.finditer(source, start)]
+        super().__init__(source, _blocks(source, tokens, lines, options.source_language))
+
+    def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
+        """Return a block with as few escapes as its text needs to be read as text."""
+        for level in range(3):
+            written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
+            content, raw = ("".join(parts) for parts in zip(*written, strict=True))
+            if self._reads_as(raw if block.data == "cell" else content, events, block.data, level):
+                return raw
+        return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language
+
+    def _event(self, event: Event, level: int, i: int, events: list[Event], block: Block) -> tuple[str, str]:
+        """Return an event as inline content, and as the file has it, with what surrounds continuation lines."""
+        if isinstance(event, str):
+            text = _escaped(event, level, _starts_line(events[:i]), block.data)
+            return text, text
+        inner, label = content_of(event), event.data[1] if event.data else None
+        raw = self.raw(event, block)
+        if label is not None and _link_text(events[:i]) != label:
+            return f"][{label}]", f"][{label}]"
+        if level == 2 and event.name in EMPHASIS:
+            tag = f"<{'/' if event.kind == 'close' else ''}{EMPHASIS[event.name]}>"
+            return tag, tag
+        return inner, raw
+
+    def _reads_as(self, content: str, events: list[Event], kind: str, level: int) -> bool:
+        """Whether content is read as one block of its kind with just these tags and this text."""
+        lines = {"heading": f"# {content}", "cell": f"| {content} |\n|-|\n"}.get(kind, content)
+        tokens = parser().parse(lines, dict(self.env))
+        inline = [token for token in tokens if token.type == "inline"]
+        if len(inline) != 1 or tokens[0].type not in ("paragraph_open", "heading_open", "table_open"):
+            return False
+        found = inline_items(parser(), inline[0].children or [], _identical(inline[0].content))
+        if found is None or tokens[0].type != {"cell": "table_open"}.get(kind, kind + "_open"):
+            return False
+        return _summary(found[0], level) == _summary(events, level)
+
+
+def _identical(text: str) -> Content:
+    return Content(text, range(len(text)), range(1, len(text) + 1))
+
+
+def _summary(events: Sequence[Event], level: int) -> list[str]:
+    """Return texts and tags in a form that can be compared: neighbouring texts joined, blanks made equal."""
+    result = [""]
+    for event in events:
+        if isinstance(event, str) or event.kind == "text":
+            text = event if isinstance(event, str) else event.text
+            result[-1] += text
+        elif event.kind == "line":
+            result[-1] = result[-1].rstrip() + "\n"
+        else:
+            name = EMPHASIS.get(event.name, event.name) if level == 2 else event.name
+            result += [f"{event.kind} {name} {event.text}", ""]
+    return [re.sub(r"[ \t]*\n[ \t]*", "\n", re.sub(r"[ \t]+", " ", text)).strip(" ") for text in result]
+
+
+def _link_text(events: Sequence[Event]) -> str:
+    """Return the content of the link that is open at the end of these events."""
+    parts: list[str] = []
+    for event in reversed(events):
+        if isinstance(event, str):
+            parts.append(event)
+        elif (event.kind, event.name) == ("open", "link"):
+            break
+        else:
+            parts.append(content_of(event))
+    return "".join(reversed(parts))
+
+
+def _starts_line(before: Sequence[Event]) -> bool:
+    last = before[-1] if before else "\n"
+    return (last if isinstance(last, str) else content_of(last)).rstrip(" \t").endswith("\n")
+
+
+def _escaped(text: str, level: int, at_line_start: bool, kind: str) -> str:
+    if kind == "cell" and level == 0:
+        text = text.replace("|", "\\|")
+    if level == 0:
+        return text
+    text = SPECIAL.sub(r"\\\1", text)
+    if kind == "heading":
+        text = re.sub(r"#(?=\s*\Z)", r"\\#", text)
+    start = LINE_START.match(text) if at_line_start else None
+    if start is None:
+        return text
+    sign = f"{start[2]}\\" if start[2].isdecimal() else f"\\{start[2]}"
+    return start[1] + sign + text[start.end() :]
+
+
+def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], language: str) -> Iterator[Block]:
+    """Yield the blocks of a file, alternative texts of images behind the block that they are in."""
+    column = 0
+    for before, token in zip([Token("", "", 0), *tokens], tokens, strict=False):
+        if token.type == "tr_open":
+            column = -1
+        if before.type in ("th_open", "td_open"):
+            column += 1
+        if token.type != "inline" or not token.map or not token.content:
+            continue
+        kind = {"th_open": "cell", "td_open": "cell", "heading_open": "heading"}.get(before.type, "paragraph")
+        span = lines[token.map[0] : token.map[1]]
+        if kind == "cell":
+            content = _cell(source, span[0], column, token.content)
+        elif kind == "heading" and before.markup.startswith("#"):
+            content = _heading(source, span[0], token.content)
+        else:
+            content = _lines(source, span, token.content)
+        found = inline_items(parser(), token.children or [], content) if content else None
+        if content is None or found is None:
+            continue
+        items, inner = found
+        if before.type == "heading_open" and not before.markup.startswith("#"):
+            kind = "paragraph"  # underlined: written like a paragraph
+        yield Block(items, language, content.starts[0], content.ends[-1], data=kind)
+        for alternative, start, end in inner:
+            yield Block(alternative, language, start, end, data="paragraph" if kind == "cell" else kind)
+
+
+def _lines(source: str, span: list[tuple[int, int]], text: str) -> Content | None:
+    """Find the content of a paragraph: the end of each line, behind marks of quotes and lists."""
+    starts: list[int] = []
+    ends: list[int] = []
+    parts = text.split("\n")
+    if len(parts) > len(span):
+        return None
+    for i, (line, (first, last)) in enumerate(zip(parts, span, strict=False)):
+        bare = line.lstrip(" \t")
+        raw = source[first:last] if i + 1 < len(parts) else source[first:last].rstrip()
+        if not raw.endswith(bare):
+            return None
+        at = first + len(raw) - len(bare)
+        if i:
+            starts.append(ends[-1] if ends else first)
+            ends.append(at)
+        starts += [at] * (len(line) - len(bare)) + list(range(at, at + len(bare)))
+        ends += [at] * (len(line) - len(bare)) + list(range(at + 1, at + len(bare) + 1))
+    return Content(text, starts, ends)
+
+
+def _heading(source: str, span: tuple[int, int], text: str) -> Content | None:
+    marks = source.find("#", *span)
+    at = source.find(text, marks + len(re.match("#*", source[marks : span[1]])[0]), span[1])  # type: ignore[index]
+    return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at >= 0 else None
+
+
+def _cell(source: str, span: tuple[int, int], column: int, text: str) -> Content | None:
+    """Find a cell in its row; a backslash before a bar is not part of the content."""
+    first, last = span
+    bars = [i for i in range(first, last) if source[i] == "|" and source[i - 1 : i] != "\\"]
+    borders = [first - 1, *bars, last]
+    cells = [(a + 1, b) for a, b in pairwise(borders)]
+    # What precedes the first bar may be the marks of a quote or a list, which belong to no cell.
+    lead = source[cells[0][0] : cells[0][1]]
+    if len(cells) > 1 and not re.sub(r"[\s>*+\-]|\d+[.)]", "", lead):
+        cells = cells[1:]
+    if column >= len(cells):
+        return None
+    start, end = cells[column]
+    starts: list[int] = []
+    ends: list[int] = []
+    while start < end:
+        width = 2 if source[start : start + 2] == "\\|" else 1
+        starts.append(start)
+        ends.append(start + width)
+        start += width
+    plain = "".join(source[e - 1] for e in ends)
+    at = plain.find(text)
+    if at < 0 or plain.strip() != text:
+        return None
+    return Content(text, starts[at : at + len(text)], ends[at : at + len(text)])
+
+
+FILETYPE = FileType(
+    "markdown", (".md", ".markdown", ".mdown", ".mkd"), matches=lambda content: False, read=read, aliases=("md",)
+)

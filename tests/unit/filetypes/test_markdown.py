@@ -1,0 +1,119 @@
+"""Markdown keeps its structure whatever a translation contains."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tram.filetypes import Rendition, Segment, Translation, translate_document
+from tram.filetypes.registry import read_bytes
+
+PLAIN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+PIECES = [
+    "word", "two words.", "End!", "**bold**", "*em*", "`code`", "[link](u)", "![alt](i)", "a\\*b", "&amp;", "~~no~~",
+    "<b>html</b>", "<br>", "snake_case", "[ref]", "[x][ref]", "<https://a.b>", "1\\. x", "“q”", "**a *b* c**", "[^1]",
+]  # fmt: skip
+inline = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map(" ".join)
+paragraph = st.lists(inline, min_size=1, max_size=3)
+block = st.one_of(
+    paragraph.map("\n".join),
+    inline.map(lambda text: f"## {text}"),
+    paragraph.map(lambda lines: "\n".join(f"> {line}" for line in lines)),
+    st.lists(inline, min_size=1, max_size=3).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    paragraph.map(lambda lines: "1. " + "\n   ".join(lines)),
+    inline.map(lambda text: f"| a | {text} |\n|---|---|\n| {text} | b |"),
+    st.just("```\ncode *x*\n```"),
+    st.just("<div>\nraw *x*\n</div>"),
+    st.just("    indented code"),
+    st.just("***"),
+    inline.map(lambda text: f"{text}\n==="),
+)
+files = st.tuples(st.lists(block, max_size=5), st.sampled_from(["\n\n", "\r\n\r\n"])).map(
+    lambda drawn: drawn[1].join([*drawn[0], "[ref]: https://r.s"]).encode()
+)
+# Text that is full of what Markdown could take for markup.
+NASTY = [
+    "*",
+    "_",
+    "`",
+    "[x]",
+    "](",
+    "<b>",
+    "&amp;",
+    "\\",
+    "|",
+    "# h",
+    "- i",
+    "1. n",
+    "> q",
+    "===",
+    "~~",
+    "ok",
+    "![",
+    "+",
+]
+nasty = st.lists(st.sampled_from(NASTY), min_size=1, max_size=6).map(" ".join)
+
+
+def structure(content: bytes) -> list[tuple[str, str, int]]:
+    """Everything that a translation must not change: blocks, their nesting, code and HTML."""
+    found = []
+    for token in PLAIN.parse(content.decode()):
+        kept = token.content if token.type in ("fence", "code_block", "html_block") else ""
+        found.append((token.type, kept, token.level))
+    return found
+
+
+@given(files)
+def test_generated_files_come_back_byte_for_byte(content: bytes) -> None:
+    document = read_bytes("x.md", content)
+    assert document.write([[Translation(s.text, s.tags) for s in d] for d in document.documents]) == content
+
+
+@given(files, st.lists(nasty, min_size=1, max_size=5))
+def test_a_translation_full_of_markup_is_only_text(content: bytes, texts: list[str]) -> None:
+    document = read_bytes("x.md", content)
+    segments = document.documents[0]
+    new = [" ".join([texts[i % len(texts)], *(c for c in s.text if c >= "\U0010f000")]) for i, s in enumerate(segments)]
+    written, _ = translate_document(document, lambda _: [[Rendition(text) for text in new]])
+    assert structure(written) == structure(content)
+    # Every block could be written; a blank line end and a bar are where sentences may be cut in another way.
+    again = " ".join(s.text for s in read_bytes("x.md", written).documents[0])
+    assert {word for text in new for word in re.findall(r"[a-z]+", text)} <= set(re.findall(r"[a-z]+", again))
+
+
+def translated(content: str, **pairs: str) -> str:
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition]]:
+        return [[Rendition(pairs.get(s.readable, s.text)) for s in d] for d in documents]
+
+    return translate_document(read_bytes("x.md", content.encode()), translate)[0].decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "new", "expected"),
+    [
+        ("Old\n", "2. Mai", "2\\. Mai\n"),
+        ("Old\n", "- so", "\\- so\n"),
+        ("Old\n", "a * b", "a * b\n"),
+        ("Old\n", "*x*", "\\*x\\*\n"),
+        ("Old\n", "snake_case", "snake_case\n"),
+        ("# Old #\n", "C #", "# C \\# #\n"),
+        ("| a | Old |\n|-|-|\n", "x | y", "| a | x \\| y |\n|-|-|\n"),
+        ("> Old\n", "> new", "> \\> new\n"),
+    ],
+)
+def test_only_what_needs_it_is_escaped(content: str, new: str, expected: str) -> None:
+    assert translated(content, Old=new) == expected
+
+
+def test_a_shortcut_reference_keeps_its_label() -> None:
+    content = "See [the manual].\n\n[the manual]: https://m.n\n"
+    new = {"See the manual.": "Siehe das Handbuch."}
+    assert "[das Handbuch][the manual]" in translated(content, **new).replace("Siehe [das", "[das")
+
+
+def test_emphasis_that_markdown_cannot_write_becomes_html() -> None:
+    assert translated("a **b d e** c\n", **{"a b d e c": "漢“字”語"}) == "漢<strong>“字”</strong>語\n"
