@@ -25,6 +25,7 @@ from tram.data.arrays import PreparedData
 from tram.errors import InputError
 from tram.evaluation.metrics import SystemResult
 from tram.model.folder import load_model, save_model, weights
+from tram.text.special_ids import SpecialIds
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 9))  # heads, queries, keys
 
@@ -36,7 +37,7 @@ def random_map(shape: tuple[int, ...], seed: int, sharpness: float = 3.0) -> Ten
 
 def document(lengths: list[int]) -> EncodedDocument:
     source, target = random_ids([lengths], 1), random_ids([lengths], 2, first=START)
-    return EncodedDocument(list(range(1, len(lengths) + 1)), source, target, target)
+    return EncodedDocument(list(range(1, len(lengths) + 1)), source, target, target, SpecialIds().control)
 
 
 # Information gain.

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import tram.training.run
 import tram.training.trainer
 from conftest import Done, contents, made_up, refused, snapshot, write_pair
 from tram.config import Config, MemoryConfig, write_yaml
@@ -282,22 +283,22 @@ def test_a_first_stage_is_not_prolonged_under_a_finished_second_one(configure: C
 def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
     config = configure(tmp_path, updates=3, keep_checkpoints=1)
     trainer_of(config).run()
-    tram.training.remember_config(config)
-    tram.training.remember_config(
+    tram.training.run.remember_config(config)
+    tram.training.run.remember_config(
         configure(tmp_path, updates=5, keep_checkpoints=4, patience=7, log_every=2, average=2)
     )
     with pytest.raises(InputError, match=r"train\.warmup: 10, not 11"):
-        tram.training.remember_config(configure(tmp_path, updates=5, warmup=11))
+        tram.training.run.remember_config(configure(tmp_path, updates=5, warmup=11))
     path = tmp_path / "config.yaml"  # as a tram wrote it that did not know of some setting yet
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "activation_dropout" not in line))
-    tram.training.remember_config(config)
+    tram.training.run.remember_config(config)
 
 
 @pytest.mark.parametrize(
     ("memory", "problem"),
-    [({"slots": 8}, "its memory has slots 4, finetune.memory.slots is 8; leave it out or start from a sentence model"),
-     ({"side": "source"}, "its memory has side both, finetune.memory.side is source"),
-     (None, "has a memory, and finetune.memory is null; start from a sentence model")],
+    [({"slots": 8}, "its memory has slots 4, but finetune.memory.slots is 8; leave it out"),
+     ({"side": "source"}, "its memory has side both, but finetune.memory.side is source"),
+     (None, "has a memory, but finetune.memory is null; start from a sentence model")],
 )  # fmt: skip
 def test_a_memory_that_is_there_is_trained_on_as_it_is_but_for_its_depth(
     configure: Configure, tmp_path: Path, memory: dict[str, Any] | None, problem: str

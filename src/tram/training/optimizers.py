@@ -158,7 +158,7 @@ def renumbered(
         if value.ndim:
             by_key.setdefault(key, {})[names[int(number)]] = value
         else:  # counts of steps
-            result |= {f"{each}/{key}": value for each in converted({names[int(number)]: torch.empty(3)})}
+            result |= {f"{each}/{key}": value.clone() for each in converted({names[int(number)]: torch.empty(3)})}
     return result | {
         f"{name}/{key}": value for key, state in by_key.items() for name, value in converted(state).items()
     }

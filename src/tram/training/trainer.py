@@ -263,22 +263,26 @@ class Trainer:
             return
         folder, progress = found[-1].folder, found[-1].progress()
         load_weights(self.model, folder / WEIGHTS)
-        position = load_tensors(folder / "position.safetensors")
-        part = "optimizer.safetensors"
+        tensors = load_tensors(folder / "position.safetensors")
+        part = "progress.json"
         try:
+            version, position, scaler = (
+                progress.pop("version", 1),
+                progress.pop("position"),
+                progress.pop("scaler", None),
+            )
+            self.standing = Standing(**progress)
+            self.stage.restore(position, tensors)
+            part = "optimizer.safetensors"
             state = load_tensors(folder / part)
-            if progress.pop("version", 1) < VERSION:
+            if version < VERSION:
                 state = renumbered(state, self.model, self.stage_config, self.new)
             load_optimizer_tensors(self.optimizer, state)
-            part = "progress.json"
-            self.stage.restore(progress.pop("position"), position)
-            scaler = progress.pop("scaler", None)
             if scaler and self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(scaler)
-            self.standing = Standing(**progress)
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                f"{folder / part}: is not of this run ({error}); remove {folder.name} to go on before it"
+                f"{folder / part}: is not of this run ({error}); remove {folder.name} to continue before it"
             ) from None
 
     def finish(self, say: Callable[[str], None]) -> None:

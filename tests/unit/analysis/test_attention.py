@@ -28,6 +28,7 @@ from tram.analysis.paths import (
 )
 from tram.errors import InputError
 from tram.model.packing import Layout
+from tram.model.state import State
 from tram.text.pipeline import TextPipeline
 
 UNITS = ["encoder.1.self", "decoder.1.self"]
@@ -76,7 +77,7 @@ def test_withholding_a_word_is_updating_without_its_states(reading: Reading, uni
             states = reading.taken[t][unit]
             kept = [n for n in range(len(states)) if t != 1 or n not in word.places]
             state = memory.advance(states[kept], Layout(torch.ones(1, 1, len(kept), dtype=torch.long)), state)
-    expected = log_probabilities(reading, 3, reading.before[3] | {unit: state})
+    expected = log_probabilities(reading, 3, reading.before[3] | State({unit: state}))
     lost = log_probabilities(reading, 3, reading.before[3]) - expected
     found = {(path.a.text, path.b.text): path.value for path in word_effects(reading, unit, 1, 3) if path.a == word}
     assert len(found) == len({b.text for b in reading.predicted(3)})

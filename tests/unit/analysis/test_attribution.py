@@ -29,14 +29,16 @@ from tram.errors import InputError
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import SpecialIds
 from tram.translation.translator import Translator
 
+CONTROL = SpecialIds().control
 LENGTHS = [4, 3, 5, 4]
 
 
 def a_document() -> EncodedDocument:
     ids = random_ids([LENGTHS], seed=3, first=START)
-    return EncodedDocument([1, 2, 3, 4], random_ids([LENGTHS], seed=2), ids, random_ids([LENGTHS], seed=4))
+    return EncodedDocument([1, 2, 3, 4], random_ids([LENGTHS], seed=2), ids, random_ids([LENGTHS], seed=4), CONTROL)
 
 
 def a_model(norm: str, side: Any, depth: Any = 1) -> Transformer:
@@ -92,7 +94,7 @@ def test_the_depth_comes_back() -> None:
 def test_a_token_type_counts_once_where_it_occurs_first() -> None:
     #                       sentence 0          sentence 1       sentence 2
     ids = torch.tensor([[[1, 7, 8, 7, 2], [1, 8, 9, 2, 0], [1, 7, 9, 2, 0]]])
-    tokens = Tokens.of(ids, (0, 1, 2))
+    tokens = Tokens.of(ids, CONTROL)
     assert tokens.sentences.tolist() == [0] * 5 + [1] * 4 + [2] * 4
     assert sorted(tokens.chosen(2, OWN)) == [10, 11]
     assert sorted(tokens.chosen(2, Range(1, 1))) == [6, 7]
