@@ -25,6 +25,15 @@ FRONT_MATTER = re.compile(
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 SPECIAL = re.compile(r"([\\`*_\[\]<>&~|]|!(?=\[|\Z))")
 LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
+# How a block of a kind looks on its own, and the token that it must begin with.
+TEMPLATES = {
+    "paragraph": "{}",
+    "heading": "# {}",
+    "cell": "| {} |\n|-|\n",
+    "image": "![{}](u)",
+    "cell image": "| ![{}](u) |\n|-|\n",
+}
+TYPES = {"heading": "heading_open", "cell": "table_open", "cell image": "table_open"}
 EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}
 
 
@@ -53,10 +62,11 @@ class _MarkdownPart(Part):
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return a block with as few escapes as its text needs to be read as text."""
-        for level in range(3):
+        # A stray mark in the text of an image can pair with one outside of it, so it is escaped at once.
+        for level in range(1 if "image" in block.data else 0, 3):
             written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
             content, raw = ("".join(parts) for parts in zip(*written, strict=True))
-            if self._reads_as(raw if block.data == "cell" else content, events, block.data, level):
+            if self._reads_as(raw if "cell" in block.data else content, events, block.data, level):
                 return raw
         return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language
 
@@ -72,19 +82,21 @@ class _MarkdownPart(Part):
         if level == 2 and event.name in EMPHASIS:
             tag = f"<{'/' if event.kind == 'close' else ''}{EMPHASIS[event.name]}>"
             return tag, tag
-        return inner, raw
+        return (raw if raw.startswith("![") else inner), raw
 
     def _reads_as(self, content: str, events: list[Event], kind: str, level: int) -> bool:
         """Whether content is read as one block of its kind with just these tags and this text."""
-        lines = {"heading": f"# {content}", "cell": f"| {content} |\n|-|\n"}.get(kind, content)
-        tokens = parser().parse(lines, dict(self.env))
+        tokens = parser().parse(TEMPLATES[kind].format(content), dict(self.env))
         inline = [token for token in tokens if token.type == "inline"]
-        if len(inline) != 1 or tokens[0].type not in ("paragraph_open", "heading_open", "table_open"):
+        if len(inline) != 1 or tokens[0].type != TYPES.get(kind, "paragraph_open"):
             return False
-        found = inline_items(parser(), inline[0].children or [], _identical(inline[0].content))
-        if found is None or tokens[0].type != {"cell": "table_open"}.get(kind, kind + "_open"):
-            return False
-        return _summary(found[0], level) == _summary(events, level)
+        children, text = inline[0].children or [], inline[0].content
+        if kind.endswith("image"):
+            if len(children) != 1 or children[0].type != "image":
+                return False
+            children, text = children[0].children or [], children[0].content
+        found = inline_items(parser(), children, _identical(text))
+        return found is not None and _summary(found[0], level) == _summary(events, level)
 
 
 def _identical(text: str) -> Content:
@@ -125,7 +137,7 @@ def _starts_line(before: Sequence[Event]) -> bool:
 
 
 def _escaped(text: str, level: int, at_line_start: bool, kind: str) -> str:
-    if kind == "cell" and level == 0:
+    if "cell" in kind and level == 0:
         text = text.replace("|", "\\|")
     if level == 0:
         return text
@@ -165,7 +177,7 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], lang
             kind = "paragraph"  # underlined: written like a paragraph
         yield Block(items, language, content.starts[0], content.ends[-1], data=kind)
         for alternative, start, end in inner:
-            yield Block(alternative, language, start, end, data="paragraph" if kind == "cell" else kind)
+            yield Block(alternative, language, start, end, data="cell image" if kind == "cell" else "image")
 
 
 def _lines(source: str, span: list[tuple[int, int]], text: str) -> Content | None:
