@@ -1,0 +1,57 @@
+"""Sentences that decide nothing: before, between and after those that do."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tram.splice.rules import Rules
+from tram.splice.words import Pair, Tokenized, is_capitalized
+
+
+@dataclass
+class Bystanders:
+    """openers may name things and come before an antecedent; neutral ones name nothing and may come after it.
+
+    expletives have an "it" that refers to nothing: its translation does not change with the antecedent.
+    """
+
+    openers: list[Pair] = field(default_factory=list)
+    neutral: list[Pair] = field(default_factory=list)
+    expletives: list[Pair] = field(default_factory=list)
+
+    def add(self, tokens: Tokenized, rules: Rules) -> None:
+        """Add a pair to the lists it suits."""
+        source, lower = tokens.source, tokens.lower
+        if len(lower) < 4 or not rules.source_other_pronouns.isdisjoint(source) or rules.source_possessive in source:
+            return
+        pronouns = [at for at, word in enumerate(lower) if word in rules.thirds and word != rules.infinitive]
+        opening, source_opening = " ".join(lower[:2]), " ".join(source[:2])
+        if opening in rules.expletive_openings and source_opening in rules.source_expletive_openings:
+            if pronouns == [0] and _has_clause(source, lower, rules):
+                self.expletives.append(tokens.pair)
+        elif pronouns or rules.source_pronoun in source:
+            return
+        elif not any(is_capitalized(word) for word in tokens.target[1:]):
+            if lower[0] in rules.other_subjects:
+                self.neutral.append(tokens.pair)
+        else:
+            self.openers.append(tokens.pair)
+
+
+def _has_clause(source: list[str], lower: list[str], rules: Rules) -> bool:
+    """Return whether both sides go on with a clause: "It is … to …", but not "It is central to the …"."""
+    behind = lower[lower.index(",") :] if "," in lower else []
+    if rules.expletive_followers.isdisjoint(behind):
+        return False
+    determiners = rules.source_definite | rules.source_indefinite
+    return any(
+        word in rules.source_expletive_followers and after not in determiners for word, after in pairwise(source[3:8])
+    )
+
+
+def lacks_antecedent(tokens: Tokenized, rules: Rules) -> bool:
+    """Return whether "it" was translated by a pronoun whose gender nothing in a spliced document would explain."""
+    if not {rules.source_pronoun, rules.source_possessive} & set(tokens.source):
+        return False
+    neuter = rules.pronouns["nominative"]["n"]
+    gendered = rules.thirds - {neuter, rules.infinitive}
+    return neuter not in tokens.lower or not gendered.isdisjoint(tokens.target)

@@ -1,0 +1,136 @@
+"""Documents in which an earlier noun decides the pronouns: a thing is brought up, then "it" refers to it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from tram.data.corpus import ParallelDocument
+from tram.errors import InputError
+from tram.evaluation.language import GENDERS, Gender
+from tram.splice.anaphors import Anaphor
+from tram.splice.antecedents import Antecedent
+from tram.splice.bystanders import Bystanders
+from tram.splice.rules import Rules
+from tram.splice.words import Pair
+
+MOST_PER_NOUN = 20  # sentences, so that frequent nouns do not drown the others
+SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpus
+EXPLETIVES = 0.12  # share of the threads with an "it" that refers to nothing
+# How many sentences of a kind a document has, and how often.
+OPENERS, THREADS, BETWEEN, ANAPHORS = (
+    ((0, 0.4), (1, 0.4), (2, 0.2)),
+    ((1, 0.75), (2, 0.25)),
+    ((0, 0.5), (1, 0.3), (2, 0.12), (3, 0.08)),
+    ((1, 0.6), (2, 0.3), (3, 0.1)),
+)
+ATTEMPTS = 20
+
+T = TypeVar("T")
+
+
+@dataclass
+class PronounSentences:
+    """What documents are made of. real: "it" in the corpora; replaced: "it" instead of a noun phrase."""
+
+    antecedents: list[Antecedent] = field(default_factory=list)
+    real: list[Anaphor] = field(default_factory=list)
+    replaced: list[Anaphor] = field(default_factory=list)
+
+
+class PronounDocuments:
+    """A maker of documents; `replaced` is the share of the sentences with "it" in which it replaces a noun phrase."""
+
+    def __init__(
+        self,
+        sentences: PronounSentences,
+        bystanders: Bystanders,
+        rules: Rules,
+        form_of: Callable[[Pair], str | None],
+        replaced: float,
+    ):
+        self._rules = rules
+        self._bystanders = bystanders
+        self._form_of = form_of
+        self._sentences = sentences
+        self._replaced = replaced
+
+    def make(self, count: int, seed: int) -> Iterator[ParallelDocument]:
+        """Make so many documents."""
+        random = Random(f"pronouns {seed}")
+        nouns = _by_gender(self._sentences.antecedents, random)
+        pools = [_by_corpus(self._sentences.real), _by_corpus(self._sentences.replaced)]
+        for _ in range(count):
+            yield self._document(random, nouns, pools)
+
+    def _document(
+        self,
+        random: Random,
+        nouns: dict[Gender, list[Antecedent]],
+        pools: list[dict[int | None, list[Anaphor]]],
+    ) -> ParallelDocument:
+        """Draw documents until one has a single form of address."""
+        for _ in range(ATTEMPTS):
+            pairs = [*_some(random, self._bystanders.openers, _drawn(random, OPENERS))]
+            for _ in range(_drawn(random, THREADS)):
+                pairs += self._thread(random, nouns, pools)
+            if len({form for pair in pairs if (form := self._form_of(pair))}) < 2:
+                break
+        return ParallelDocument([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+    def _thread(
+        self,
+        random: Random,
+        nouns: dict[Gender, list[Antecedent]],
+        pools: list[dict[int | None, list[Anaphor]]],
+    ) -> list[Pair]:
+        """Draw an antecedent, what comes between, and the sentences that refer to it."""
+        antecedent = random.choice(nouns[random.choice(GENDERS)])
+        between = _some(random, self._bystanders.neutral, _drawn(random, BETWEEN))
+        pairs = [antecedent.pair, *between]
+        for _ in range(_drawn(random, ANAPHORS)):
+            pool = pools[random.random() < self._replaced] or pools[0] or pools[1]
+            near = random.random() < SAME_CORPUS and antecedent.pair.corpus in pool
+            anaphor = random.choice(pool[antecedent.pair.corpus if near else None])
+            if anaphor.origin != antecedent.pair:
+                pairs.append(
+                    Pair(anaphor.pair.source, anaphor.target(antecedent.gender, self._rules), anaphor.pair.corpus)
+                )
+        if random.random() < EXPLETIVES:
+            pairs[len(pairs) - 1 : len(pairs) - 1] = _some(random, self._bystanders.expletives, 1)
+        return pairs
+
+
+def _by_gender(antecedents: Sequence[Antecedent], random: Random) -> dict[Gender, list[Antecedent]]:
+    """Return at most `MOST_PER_NOUN` sentences of each noun by gender."""
+    by_noun: dict[str, list[Antecedent]] = defaultdict(list)
+    for antecedent in antecedents:
+        by_noun[antecedent.noun].append(antecedent)
+    result: dict[Gender, list[Antecedent]] = {gender: [] for gender in GENDERS}
+    for found in by_noun.values():
+        for antecedent in random.sample(found, min(len(found), MOST_PER_NOUN)):
+            result[antecedent.gender].append(antecedent)
+    lacking = [gender for gender, found in result.items() if not found]
+    if lacking:
+        raise InputError(
+            f"--kinds pronouns: the corpora have no sentence with a noun of gender {', '.join(lacking)}; give more text"
+        )
+    return result
+
+
+def _by_corpus(anaphors: Sequence[Anaphor]) -> dict[int | None, list[Anaphor]]:
+    """Return anaphors by corpus; None: all."""
+    result: dict[int | None, list[Anaphor]] = defaultdict(list)
+    for anaphor in anaphors:
+        result[anaphor.pair.corpus].append(anaphor)
+        result[None].append(anaphor)
+    return dict(result)
+
+
+def _drawn(random: Random, shares: Sequence[tuple[int, float]]) -> int:
+    return random.choices([number for number, _ in shares], [share for _, share in shares])[0]
+
+
+def _some(random: Random, items: Sequence[T], number: int) -> list[T]:
+    return random.sample(items, min(number, len(items)))
