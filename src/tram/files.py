@@ -42,6 +42,17 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
+def check_writable(path: Path) -> None:
+    """Refuse a path that could not be written later, before the work for it begins."""
+    probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(write_problem(path, error)) from None
+
+
 def write_problem(path: Path, error: OSError) -> str:
     """Return one sentence that says why `path` could not be written."""
     remedies = {

@@ -8,6 +8,9 @@ Each line shows the steps done, the rate and the estimated time left.
 
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -99,3 +102,14 @@ def format_duration(seconds: float) -> str:
 
 def _format_rate(rate: float) -> str:
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2g}/s"
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print warnings as plain sentences at the end of the block: no file names, no source lines."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        if warning.category is UserWarning:
+            print(f"warning: {warning.message}", file=sys.stderr)

@@ -7,14 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from conftest import Corpus, Done, contents, made_up, refused, write_pair
-from tram.cli.console import gathered, translated_lines
+from tram.cli.console import gathered
+from tram.cli.translate import translated_lines
 from tram.config import Config, write_yaml
 from tram.data.prepare import PrepareSettings, prepare
 from tram.model.folder import WEIGHTS
@@ -75,36 +76,40 @@ def test_the_version_is_told(tram: Command) -> None:
 # Translating.
 
 
+def with_ends(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
 class Shouting:
     """A translator that shouts, and tells which documents it was given."""
 
     def __init__(self) -> None:
         self.documents: list[list[str]] = []
 
-    def translate_documents(self, documents: list[list[str]], *_: object, **__: object) -> list[list[str]]:
-        self.documents = documents
-        return [[sentence.upper() for sentence in document] for document in documents]
+    def translate_documents(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[str]]:
+        self.documents = list(documents)
+        return [[sentence.upper() for sentence in document] for document in self.documents]
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", "a", "a\n", "a\nb", "a\n\nb\n", "\n\na\n\n\nb\n\n", "a\n\n", "\na", " \na\n"]
 )
 def test_with_lines_every_line_has_its_line(text: str) -> None:
-    assert translated_lines(Shouting(), text, 1) == text.upper().replace(" ", "")
+    assert "".join(translated_lines(Shouting(), with_ends(text))) == text.upper().replace(" ", "")
 
 
 def test_with_lines_a_blank_line_starts_a_document() -> None:
     translator = Shouting()
-    translated_lines(translator, "a\nb\n\nc\n", 1)
+    list(translated_lines(translator, with_ends("a\nb\n\nc\n")))
     assert translator.documents == [["a", "b"], ["c"]]
 
 
 def test_a_line_end_in_a_translation_does_not_shift_the_others() -> None:
     class Breaking(Shouting):
-        def translate_documents(self, documents: list[list[str]], *_: object, **__: object) -> list[list[str]]:
+        def translate_documents(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[str]]:
             return [["x\ny" for _ in document] for document in documents]
 
-    assert translated_lines(Breaking(), "a\n\nb\n", 1) == "x y\n\nx y\n"
+    assert "".join(translated_lines(Breaking(), with_ends("a\n\nb\n"))) == "x y\n\nx y\n"
 
 
 def test_lines_of_a_file_and_of_standard_input_are_the_same(model: Path, tmp_path: Path, tram: Command) -> None:
@@ -240,7 +245,7 @@ def test_a_missing_or_broken_text_is_located(model: Path, tmp_path: Path, tram: 
     refused(tram("translate", tmp_path / "bad.txt", "--model", model), "bad.txt:3: is not valid UTF-8")
     refused(tram("translate", "--model", model, stdin=b"one\n\xff\n"), "standard input:2: is not valid UTF-8")
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(os.urandom(200).hex().encode())[:-20])
-    refused(tram("translate", tmp_path / "cut.txt.gz", "--model", model), "cut.txt.gz: cannot be read")
+    refused(tram("translate", tmp_path / "cut.txt.gz", "--model", model), "cut.txt.gz: is compressed")
     refused(tram("translate", tmp_path, "--model", model), "this is a folder")
 
 

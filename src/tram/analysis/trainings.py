@@ -20,7 +20,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tram.cli.console import plain_warnings
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel
@@ -29,7 +28,7 @@ from tram.evaluation.metrics import Difference, Score, SystemResult, score_syste
 from tram.files import content_fingerprint, fingerprint, replacing, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
-from tram.progress import Progress
+from tram.progress import Progress, plain_warnings
 from tram.text.pipeline import TextPipeline
 from tram.training.run import train
 from tram.training.trainer import Trainer

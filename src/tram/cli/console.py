@@ -1,10 +1,6 @@
-"""What the commands share: text in and out, translations with progress, results for people and for programs."""
+"""What commands share: translations with progress, results for people and for programs, options with several values."""
 
 import json
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,97 +11,25 @@ if TYPE_CHECKING:
     from tram.translation.translator import Translator
 
 
-def translated_document(translator: "Translator", text: str) -> str:
-    """A plain document with its layout kept."""
-    from tram.filetypes.plain_text import split_document
-
-    layout = split_document(text, translator.text.source_language)
-    return layout.join(translated(translator, [layout.sentences])[0])
-
-
-def translated_lines(translator: "Translator", text: str, n: int) -> str:
-    """One line out for every line in; with n > 1, every translation as NUMBER ||| TEXT ||| SCORE."""
-    ended = text.endswith("\n")
-    given = (text[:-1] if ended else text).split("\n") if text else []
-    if n > 1:
-        with plain_warnings():
-            found = translator.n_best(given, n)
-        options = [(number, option) for number, best in enumerate(found) for option in best]
-        return "".join(f"{number} ||| {option.text} ||| {option.score:.4f}\n" for number, option in options)
-    documents: list[list[str]] = [[]]
-    for line in given:
-        if line.strip():
-            documents[-1].append(line)
-        else:
-            documents.append([])
-    results = translated(translator, documents)
-    out = results[0]
-    for result in results[1:]:
-        out += ["", *result]  # the blank line that parted the two documents
-    # A model that spells in bytes may write a line end, which would shift all lines after it.
-    return "\n".join(" ".join(line.split("\n")) for line in out) + ("\n" if ended else "")
-
-
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Print warnings as plain sentences, afterwards: no file names, no source lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for warning in caught:
-        if warning.category is UserWarning:
-            print(f"warning: {warning.message}", file=sys.stderr)
-
-
 def translated(
     translator: "Translator",
     documents: list[list[str]],
     history: "History" = "generated",
     gold: list[list[str]] | None = None,
 ) -> list[list[str]]:
-    """Translations of documents, with progress and with warnings as plain sentences."""
-    from tram.progress import Progress
+    """Translate documents, with progress and with warnings as plain sentences."""
+    from tram.progress import Progress, plain_warnings
 
     with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
 
 
 def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:
-    """Cut a file of plain lines, which reads as one document, into the reference's documents."""
+    """Split a file of plain lines, which reads as one document, into the documents of the reference."""
     if len(documents) != 1 or len(reference) == 1 or len(documents[0]) != sum(map(len, reference)):
         return documents
     lines = iter(documents[0])
     return [[next(lines) for _ in document] for document in reference]
-
-
-def read_text(source: str) -> str:
-    """A file, or standard input, as text."""
-    import lzma
-    import zlib
-
-    from tram.data.corpus import open_text
-
-    name = "standard input" if source == "-" else source
-    try:
-        if source == "-":
-            return sys.stdin.buffer.read().decode("utf-8-sig")
-        with open_text(Path(source), "r") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{name}:{line}: is not valid UTF-8; convert it to UTF-8") from None
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise InputError(f"{name}: cannot be read ({error}); check that it is whole") from None
-
-
-def write_output(text: str, output: Path | None) -> None:
-    """Write to a file, whole or not at all, or to standard output."""
-    from tram.files import write_text
-
-    if output is not None:
-        write_text(output, text)
-    else:
-        sys.stdout.write(text)
 
 
 def report(table: str, value: Any, json_path: Path | None) -> None:

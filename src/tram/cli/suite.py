@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tram.cli.console import plain_warnings, report
+from tram.cli.console import report
+from tram.cli.options import Beam, CorpusFormat, History, Json, ModelFolder
 from tram.errors import InputError
+from tram.progress import plain_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,10 +20,8 @@ if TYPE_CHECKING:
     from tram.data.corpus import ParallelDocument
     from tram.evaluation.contexts import ContextOf
     from tram.evaluation.suite import Item
-    from tram.translation.lockstep import History
+    from tram.translation.lockstep import History as Taken
     from tram.translation.translator import Translator
-
-Json = Annotated[Path | None, typer.Option("--json", help="Write the result here as JSON, too; - for standard output.")]
 
 
 class SuiteContext(StrEnum):
@@ -33,33 +33,21 @@ class SuiteContext(StrEnum):
     all = "all"
 
 
-class SuiteHistory(StrEnum):
-    """What the memory takes in of the context's target side."""
-
-    generated = "generated"
-    gold = "gold"
-    none = "none"
-
-
 def contrast(
     suite: Annotated[Path, typer.Argument(help="JSON lines, one item each; `tram suite` makes some.")],
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model", help="Model folder, or the output folder of `tram train`; else the one that ships with tram."
-        ),
-    ] = None,
+    model: ModelFolder = None,
     history: Annotated[
-        SuiteHistory | None,
+        History | None,
         typer.Option(
             help="The target side of the context: as given (gold), translated anew, or none at all. "
             "By default as given, where the suite gives it."
         ),
     ] = None,
     context: Annotated[
-        SuiteContext, typer.Option(help="Whose context an item gets: its own, that of another item, none, or each.")
+        SuiteContext,
+        typer.Option(help="The context of each item: its own, that of another item (a control), none, or all three."),
     ] = SuiteContext.all,
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
+    beam: Beam = 5,
     json_path: Json = None,
 ) -> None:
     """Test a model on sentences whose translation their context decides.
@@ -74,12 +62,12 @@ def contrast(
     from tram.translation.translator import Translator
 
     items = read_items(suite)
-    if not isinstance(items[0], Item) and history not in {None, SuiteHistory.generated}:
+    if not isinstance(items[0], Item) and history not in {None, History.generated}:
         raise InputError(f"--history {history}: {suite} gives no translations of its contexts; use generated")
     translator = Translator.load(model, beam=beam)
     about = {"suite": str(suite), "model": str(model or "tram"), "context": context.value}
     if isinstance(items[0], Item):
-        _contrastive(translator, items, history or SuiteHistory.gold, context, about, json_path)
+        _contrastive(translator, items, history or History.gold, context, about, json_path)
         return
     which = _kinds(context)
     sentences = sum(map(len, {item.source_context for item in items})) + len(which) * len(items)
@@ -97,7 +85,7 @@ def contrast(
 def _contrastive(
     translator: "Translator",
     items: "Sequence[Item]",
-    history: SuiteHistory,
+    history: History,
     context: SuiteContext,
     about: dict[str, Any],
     json_path: Path | None,
@@ -113,7 +101,7 @@ def _contrastive(
     with Progress("scoring", len(kinds) * len(items), "items") as progress:
         for kind in kinds:
             given = exchange_contexts(items) if kind == "other" else items
-            taken: History = "none" if kind == "none" else history.value
+            taken: Taken = "none" if kind == "none" else history.value
             results[kind] = score_suite(translator, given, taken, advance=progress.advance)
     first = results[kinds[0]]
     table, value = contrast_table(summarise(first)), contrast_json(first, {**about, "history": history.value})
@@ -166,7 +154,6 @@ More = Annotated[
 ]
 SourceLanguage = Annotated[str, typer.Option(help="Language code of the source.")]
 TargetLanguage = Annotated[str, typer.Option(help="Language code of the target.")]
-Format = Annotated[str | None, typer.Option("--format", help="Document format; found by looking.")]
 
 
 @app.command("agreement")
@@ -185,7 +172,7 @@ def agreement(
     seed: Annotated[int, typer.Option(help="Another seed, other items.")] = 1,
     source_language: SourceLanguage = "en",
     target_language: TargetLanguage = "de",
-    format: Format = None,
+    format: CorpusFormat = None,
 ) -> None:
     """Make the agreement probe: a real sentence with a noun, others, a real one with "it"; `tram contrast` runs it."""
     from tram.evaluation.agreement_suite import make_agreement
@@ -195,6 +182,37 @@ def agreement(
         _documents(source, target, add, format), load_language(source_language), load_language(target_language),
         distance or (1, 3), items, seed, all_words,
     )  # fmt: skip
+    _write(out, made)
+
+
+@app.command("pronouns")
+def pronouns(
+    source: Source,
+    target: Target,
+    out: Out,
+    add: More = None,
+    genders: Annotated[
+        list[Path] | None,
+        typer.Option("--genders", help="More text of the target language, to learn the genders of nouns from."),
+    ] = None,
+    source_language: SourceLanguage = "en",
+    target_language: TargetLanguage = "de",
+    format: CorpusFormat = None,
+) -> None:
+    """Make contrastive items from pronouns for "it" and "its" that refer to an earlier sentence, with all context."""
+    from tram.data.corpus import read_documents
+    from tram.evaluation.language import load_language
+    from tram.evaluation.noun_genders import NounGenders
+    from tram.evaluation.pronoun_suite import make_pronouns
+
+    documents = list(_documents(source, target, add, format))
+    english, german = load_language(source_language), load_language(target_language)
+    known = NounGenders(german).learn(sentence for document in documents for sentence in document.target)
+    for path in genders or []:
+        known.learn(sentence for document in read_documents(path, format, "target") for sentence in document.sentences)
+    made = make_pronouns(documents, english, german, known)
+    if not made:
+        raise InputError(f"{source}: has no pronoun that serves; give more documents, or more text as --genders")
     _write(out, made)
 
 

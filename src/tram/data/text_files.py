@@ -88,21 +88,27 @@ class Lines:
     path: Path
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        number = 0
+        for number, raw in self._raw():
+            # Only "\n" and "\r\n" end a line: U+2028, U+0085 and a vertical tab belong to the sentence.
+            end = -2 if raw.endswith(b"\r\n") else -1 if raw.endswith(b"\n") else None
+            yield number, self._decode(number, raw[:end])
+
+    def with_ends(self) -> Iterator[str]:
+        """Yield the lines with their ends."""
+        for number, raw in self._raw():
+            yield self._decode(number, raw)
+
+    def _raw(self) -> Iterator[tuple[int, bytes]]:
         try:
             with _open_bytes(self.path, "rb", self.path.suffix) as stream:
                 # The extra buffer finds line ends in C; the decompressors do it in Python, many times slower.
-                for raw in io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16):
-                    number += 1
-                    yield number, self._decode(number, raw)
+                yield from enumerate(io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16), start=1)
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise InputError(_read_problem(self.path, error)) from error
 
     def _decode(self, number: int, raw: bytes) -> str:
-        # Only "\n" and "\r\n" end a line: U+2028, U+0085 and a vertical tab belong to the sentence.
-        end = -2 if raw.endswith(b"\r\n") else -1 if raw.endswith(b"\n") else None
         try:
-            text = raw[:end].decode("utf-8")
+            text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             self.refuse(number, f"is not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8")
         return text.removeprefix("\ufeff") if number == 1 else text

@@ -3,11 +3,11 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
-from tram.filetypes import markdown, plain_text
+from tram.filetypes import html, markdown, plain_text
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
 # By content in this order: packages first, the vaguest last.
-FILETYPES: tuple[FileType, ...] = (markdown.FILETYPE, plain_text.FILETYPE)
+FILETYPES: tuple[FileType, ...] = (html.FILETYPE, markdown.FILETYPE, plain_text.FILETYPE)
 MAX_BYTES = 1 << 29  # of a whole file; parts of packages have limits of their own
 
 HINTS = {
@@ -69,6 +69,8 @@ def open_file(path: Path, format: str | None = None, options: ReadOptions | None
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path}: is larger than {MAX_BYTES >> 20} MB; split it")
         content = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; check the name") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be read ({reason}); check its name and permissions") from None

@@ -83,9 +83,14 @@ def translate_file(
 
 def translate_document(document: FileDocument, translate: Translate) -> tuple[bytes, FileReport]:
     """Translate a document that is open; return the file's new content."""
+    return finish(document, translate(document.documents))
+
+
+def finish(document: FileDocument, rows: Iterable[Sequence[Rendition | None]]) -> tuple[bytes, FileReport]:
+    """Return the content of a file with these renditions of its segments, and counts."""
     report = FileReport(len(document.documents), sum(map(len, document.documents)))
     results: list[list[Translation | None]] = []
-    for segments, renditions in zip(document.documents, translate(document.documents), strict=True):
+    for segments, renditions in zip(document.documents, rows, strict=True):
         pairs = zip(segments, renditions, strict=True)
         results.append([_translation(segment, rendition, report) for segment, rendition in pairs])
     return document.write(results), report

@@ -1,0 +1,126 @@
+"""`tram evaluate` and `tram score`: translations and their scores."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tram.cli.console import TOGETHER, cut_like, report, translated
+from tram.cli.options import Beam, CorpusFormat, History, Json, LengthPenalty, ModelFolder
+from tram.cli.suite import SuiteContext, context_measures
+from tram.errors import InputError
+
+if TYPE_CHECKING:
+    from tram.evaluation.metrics import Authors
+    from tram.text.pipeline import TextPipeline
+
+
+def evaluate(
+    source: Annotated[Path, typer.Argument(help="Documents to translate.")],
+    reference: Annotated[
+        Path | None, typer.Argument(help="Their reference translations; not needed if SOURCE has both sides.")
+    ] = None,
+    model: ModelFolder = None,
+    history: Annotated[
+        History, typer.Option(help="What the target memory reads: generated translations, references, or nothing.")
+    ] = History.generated,
+    hypothesis: Annotated[
+        Path | None, typer.Option(help="Write the translations here, in the format of its suffix.")
+    ] = None,
+    beam: Beam = 5,
+    length_penalty: LengthPenalty = 1.0,
+    compat: Annotated[
+        str | None,
+        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
+    ] = None,
+    perplexity: Annotated[bool, typer.Option(help="Also measure perplexity, with every kind of history.")] = True,
+    measures: Annotated[
+        str | None,
+        typer.Option(help="Measures of context: address, terms, both (address,terms) or none. By default all."),
+    ] = None,
+    context: Annotated[
+        SuiteContext,
+        typer.Option(help="For these measures, translate with the own context and, as controls, with these."),
+    ] = SuiteContext.own,
+    format: CorpusFormat = None,
+    json_path: Json = None,
+) -> None:
+    """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
+    from tram.data.corpus import Document, read_parallel, write_documents
+    from tram.evaluation.metrics import results_json, score_systems, scores_table
+    from tram.evaluation.perplexity import perplexities, walks
+    from tram.progress import Progress
+    from tram.translation.translator import Translator
+
+    documents = list(read_parallel(source, reference, format))
+    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
+    sources = [document.source for document in documents]
+    gold = [document.target for document in documents]
+    hypotheses = translated(translator, sources, history.value, gold)
+    if hypothesis is not None:
+        found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
+        write_documents(hypothesis, found)
+    results = score_systems(
+        [(str(model or "tram"), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
+    )
+    table = scores_table(results)
+    value: dict[str, Any] = {"systems": results_json(results)}
+    if perplexity:
+        with Progress("perplexity", walks(translator) * sum(map(len, sources)), "sentences") as progress:
+            value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
+        listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
+        table += f"\nPerplexity per subword: {listed}."
+    tables, value["measures"] = context_measures(
+        translator, sources, gold, hypotheses, measures, context, gold_history=history is History.gold
+    )
+    report("\n\n".join([table, *tables]), value, json_path)
+
+
+def score(
+    references: Annotated[list[Path], typer.Argument(help="One or more references.")],
+    inputs: Annotated[
+        list[str],
+        typer.Option("-i", "--input", metavar="FILE...", help="Translations; several are compared with the first."),
+    ],
+    source: Annotated[Path | None, typer.Option(help="The source documents, for d-BLEU/512.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Folder with text.json, for d-BLEU/512.")] = None,
+    compat: Annotated[
+        str | None,
+        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text."),
+    ] = None,
+    bootstrap: Annotated[int, typer.Option(help="Resamples of documents for intervals and tests; 0: none.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 12345,
+    format: CorpusFormat = None,
+    json_path: Json = None,
+) -> None:
+    """Score translations, as sacrebleu does; several -i: paired bootstrap over documents against the first."""
+    from tram.data.corpus import read_documents
+    from tram.evaluation.metrics import check_aligned, results_json, score_systems, scores_table
+    from tram.text.pipeline import TextPipeline
+
+    pipeline = None if text is None else TextPipeline.load(text)
+    if source is not None and pipeline is None:
+        raise InputError("--source is for d-BLEU/512, which counts subwords: also give --text")
+    gold = [[d.sentences for d in read_documents(path, format, "target")] for path in references]
+    systems = []
+    for path in (Path(part) for value in inputs for part in value.split(TOGETHER)):
+        documents = cut_like([d.sentences for d in read_documents(path, format, "target")], gold[0])
+        check_aligned(str(path), documents, str(references[0]), gold[0])
+        systems.append((str(path), documents))
+    sources = None if source is None else [d.sentences for d in read_documents(source, format)]
+    counter = pipeline if sources is not None else None
+    results = score_systems(
+        systems, gold, sources, counter, compat=authors(compat, pipeline), bootstrap=bootstrap, seed=seed
+    )
+    report(scores_table(results), results_json(results), json_path)
+
+
+def authors(compat: str | None, text: "TextPipeline | None") -> "Authors | None":
+    """Return the settings of `--compat authors`."""
+    from tram.evaluation.metrics import Authors
+
+    if compat is None:
+        return None
+    if compat != "authors":
+        raise InputError(f"--compat {compat}: only `authors` is known")
+    return Authors() if text is None else Authors(lambda line: text.tokens(line, "target"), text.fingerprint)

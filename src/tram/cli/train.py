@@ -1,0 +1,25 @@
+"""`tram train`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="YAML file; configs/ has examples with every key explained.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Settings on top of it, such as train.lr=3e-4.")] = None,
+) -> None:
+    """Train the stages that a config names. Run it again after an interruption: it continues where it stopped."""
+    from tram.config import Config
+    from tram.training.run import train as run
+    from tram.training.trainer import Interrupted
+
+    settings = Config.load(config, overrides)
+    try:
+        model = run(settings)
+    except Interrupted:
+        print("stopped; run the same command again to continue", file=sys.stderr)
+        raise typer.Exit(130) from None
+    print(model)
