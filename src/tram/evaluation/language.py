@@ -74,6 +74,18 @@ class AddressRules(_Section):
         return next((name for name, form in self.forms.items() if word.lower() in form.words), None)
 
 
+class PronounItemRules(_Section):
+    """What the maker of contrastive items with pronouns must know of one side."""
+
+    third_person: Words = frozenset()
+    subjects: Words = frozenset()
+    polite: Words = frozenset()
+    subordinators: Words = frozenset()
+    predicate: Pattern | None = None
+    subject_verbs: Words = frozenset()
+    object_verbs: Words = frozenset()
+
+
 @dataclass(frozen=True)
 class Subject:
     """A noun phrase that opens a sentence. gender: None where its form shows none, or where it is plural."""
@@ -99,6 +111,8 @@ class Language(_Section):
     singular_verbs: Words = frozenset()
     plural_verbs: Words = frozenset()
     address: AddressRules | None = None
+    articles: dict[str, str] = {}
+    pronoun_items: PronounItemRules | None = None
     function_words: Words = frozenset()
     endings: tuple[str, ...] = ()
     stem: int = 4

@@ -1,0 +1,79 @@
+"""Genders of nouns, learned from the articles before them in any text of the language.
+
+genders = NounGenders(german).learn(sentences)
+genders["Fenster"]                           # "n"; a compound has the gender of its last part: Hauptfenster
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Self
+
+from tram.evaluation.language import GENDERS, Gender, Language, tokens
+
+EVIDENCE = 2  # articles seen, at least
+SHARE = 0.75  # of them that fit the gender
+MARGIN = 0.2  # by which another gender fits less
+PLURAL = "p"
+ADJECTIVE = r"[^\W\d_A-ZÄÖÜ]+(?:e|en|er|es|em)"
+PART = 4  # letters of a compound's last part, at least
+
+
+class NounGenders:
+    """Which articles came before each noun, and what they say together."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.articles: dict[str, str] = language.need("articles")
+        self.pattern = language.need("noun")
+        self.seen: dict[str, Counter[str]] = defaultdict(Counter)
+        self.known: dict[str, Gender | None] = {}
+
+    def learn(self, sentences: Iterable[str]) -> Self:
+        """Read text."""
+        for sentence in sentences:
+            words = tokens(sentence)
+            for place, word in enumerate(words):
+                if word.lower() in self.articles:
+                    self._follow(word.lower(), words[place + 1 : place + 4])
+        self.known.clear()
+        return self
+
+    def _follow(self, article: str, words: list[str]) -> None:
+        """Count the noun behind an article and at most two adjectives."""
+        for word in words:
+            if self.pattern.fullmatch(word):
+                self.seen[word][article] += 1
+                return
+            if (
+                not (word.islower() and word[-1] in "enrsm")
+                or word in self.language.singular_verbs | self.articles.keys()
+            ):
+                return
+
+    def __getitem__(self, noun: str) -> Gender | None:
+        """Return the gender of a singular noun, None if it is not known or may be a plural."""
+        if noun not in self.known:
+            self.known[noun] = self._judge(noun)
+        return self.known[noun]
+
+    def _judge(self, noun: str) -> Gender | None:
+        seen = self.seen.get(noun, Counter())
+        total = sum(seen.values())
+        if total < EVIDENCE:
+            return self._part(noun) if total == 0 else None
+        fits = {
+            kind: sum(n for article, n in seen.items() if kind in self.articles[article]) / total for kind in "mfnp"
+        }
+        best = max(GENDERS, key=lambda gender: fits[gender])
+        rivals = [fits[gender] for gender in GENDERS if gender != best]
+        if fits[best] < SHARE or fits[best] - max(rivals) < MARGIN or fits[PLURAL] >= fits[best]:
+            return None
+        return best
+
+    def _part(self, noun: str) -> Gender | None:
+        """Return the gender of the longest known noun that a compound ends with."""
+        for start in range(PART - 1, len(noun) - PART + 1):
+            part = noun[start:].capitalize()
+            if part in self.seen:
+                return self[part]
+        return None
