@@ -73,7 +73,46 @@ def markdown() -> Sample:
     return Sample("guide.md", MARKDOWN.encode(), sentences)
 
 
+HTML = """<!DOCTYPE html>
+<html lang=en><head><meta charset="iso-8859-1"><title>A caf&eacute; &amp; more</title>
+<meta name="description" content="What it's about."><style>p > b { color: red }</style>
+<script>if (a < b) document.write("<p>not text</p>");</script></head>
+<body class='x'><h1>The  heading</h1>
+<p>First sentence
+   on two lines. <b>Second one.</b> And a <a href="u" title='It&#39;s a "title"'>link with <i>nested</i> text</a>!
+<p>Unclosed paragraph with <code>code <b>x</b></code>, <kbd>Ctrl</kbd>&nbsp;and a note<sup><a href="#1">[1]</a></sup>.
+<ul><li>One<li>Two <img src=i alt='An image'> items</ul>
+<pre>  not   text </pre><table><tr><td>Cell<td>42</table>
+<!-- a comment --><p translate="no">Left alone.</p><input type=submit value=Send placeholder="Your name">
+<p>Line one<br>Line two<br/>2 &lt; 3 &unknown; &copy 2020</p>
+</body></html>
+"""
+
+
+def html() -> Sample:
+    sentences = (
+        "A café & more",
+        "What it's about.",
+        "The heading",
+        "First sentence on two lines.",
+        "Second one.",
+        "And a link with nested text!",
+        'It\'s a "title"',
+        "Unclosed paragraph with code x, Ctrl\xa0and a note.",
+        "One",
+        "Two items",
+        "An image",
+        "Cell",
+        "Send",
+        "Your name",
+        "Line one",
+        "2 < 3 &unknown; © 2020",
+    )
+    return Sample("page.html", HTML.encode("latin-1"), sentences)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
+    "html": html,
 }

@@ -249,7 +249,8 @@ def _sentence(
         item = items[i]
         if item.kind == "text":
             piece = WRAP.sub(" ", item.text) if "\n" in item.text else item.text
-            text += piece.lstrip() if after_line else piece
+            # Blanks on both sides of a tag are one blank to a reader.
+            text += piece.lstrip() if after_line else piece.lstrip(" ") if text.endswith(" ") else piece
             after_line = after_line and not piece.strip()
         elif item.kind == "opaque":
             character = placeholder(len(sentence.opaque))

@@ -15,6 +15,7 @@ class Part:
     def __init__(self, source: str, blocks: Iterable[Block]) -> None:
         self.source = source
         self.blocks = list(blocks)
+        self.edits: list[tuple[int, int, str]] = []  # start, end, new text: for example the language of a page
         self._outer = _nest(self.blocks)
         self._translations: dict[int, Sequence[Translation | None]] = {}
 
@@ -50,11 +51,14 @@ class Part:
         return self._splice(item.start, item.end, block.inner)
 
     def _splice(self, start: int, end: int, blocks: list[Block]) -> str:
+        places: list[tuple[int, int, Block | str]] = [(block.start, block.end, block) for block in blocks]
+        if self.edits:
+            places = sorted([*places, *self.edits], key=lambda place: place[:2])
         parts = []
-        for block in blocks:
-            if start <= block.start and block.end <= end:
-                parts += [self.source[start : block.start], self._written(block)]
-                start = block.end
+        for first, last, new in places:
+            if start <= first and last <= end:  # an edit inside of a block is made when the block is written
+                parts += [self.source[start:first], new if isinstance(new, str) else self._written(new)]
+                start = last
         return "".join([*parts, self.source[start:end]])
 
     def _written(self, block: Block) -> str:
