@@ -145,6 +145,16 @@ def context_measures(
 
 app = typer.Typer(help="Make suites in which context decides, from your own documents.", no_args_is_help=True)
 
+
+class ProbeWords(StrEnum):
+    """Which nouns and sentences a probe may use."""
+
+    held_out = "held-out"
+    first_half = "first-half"
+    second_half = "second-half"
+    all = "all"
+
+
 Source = Annotated[Path, typer.Argument(help="Source documents.")]
 Target = Annotated[Path, typer.Argument(help="Their translations, line by line.")]
 Out = Annotated[Path, typer.Argument(help="Suite to write, JSON lines.")]
@@ -166,9 +176,13 @@ def agreement(
     distance: Annotated[
         list[int] | None, typer.Option(min=1, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3.")
     ] = None,
-    all_words: Annotated[
-        bool, typer.Option("--all", help="Use all nouns and sentences, not only those that `tram splice` leaves out.")
-    ] = False,
+    words: Annotated[
+        ProbeWords,
+        typer.Option(
+            help="Nouns and sentences to use: those that `tram splice` leaves out, one half of them (to choose a model "
+            "on one and report on the other), or all."
+        ),
+    ] = ProbeWords.held_out,
     seed: Annotated[int, typer.Option(help="Another seed, other items.")] = 1,
     source_language: SourceLanguage = "en",
     target_language: TargetLanguage = "de",
@@ -180,7 +194,7 @@ def agreement(
 
     made = make_agreement(
         _documents(source, target, add, format), load_language(source_language), load_language(target_language),
-        distance or (1, 3), items, seed, all_words,
+        distance or (1, 3), items, seed, words.value,
     )  # fmt: skip
     _write(out, made)
 

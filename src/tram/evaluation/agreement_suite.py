@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
@@ -22,9 +22,13 @@ from tram.evaluation.language import GENDERS, Gender, Language, tokens
 from tram.text.held_out import held_out_noun, held_out_sentence
 
 T = TypeVar("T")
+Words = Literal["held-out", "first-half", "second-half", "all"]
+"""Which nouns and sentences serve: those that training leaves out, one half of them, or all."""
 
 LONGEST = 75  # characters of a source sentence
-WHOLE = re.compile(r"\w[^<>{}|_=%&\[\]\\/@#*~:;\"“”„()]*[.!]")  # a plain sentence: no code, no quotation, no question
+WHOLE = re.compile(
+    r"[A-Z][^<>{}|_=%&\[\]\\/@#*~:;\"“”„()]*[.!]"
+)  # a plain sentence: no code, no quotation, no question
 
 
 @dataclass
@@ -37,29 +41,32 @@ class Sentences:
     fillers: list[str] = field(default_factory=list)
 
 
-def collect(documents: Iterable[ParallelDocument], source: Language, target: Language, all_words: bool) -> Sentences:
-    """Read documents and keep the sentences that serve; all_words: those that training may use, too."""
+def collect(
+    documents: Iterable[ParallelDocument], source: Language, target: Language, words: Words = "held-out"
+) -> Sentences:
+    """Read documents and keep the sentences that serve; words: which nouns and sentences with "it"."""
     found, known = Sentences(), set[str]()
     for document in documents:
         for english, german in zip(document.source, document.target, strict=True):
             if len(english) > LONGEST or english in known or not WHOLE.fullmatch(english.strip()):
                 continue
             known.add(english)
-            _sort(found, english.strip(), german.strip(), source, target, all_words)
+            _sort(found, english.strip(), german.strip(), source, target, words)
     return found
 
 
-def _sort(found: Sentences, english: str, german: str, source: Language, target: Language, all_words: bool) -> None:
+def _sort(found: Sentences, english: str, german: str, source: Language, target: Language, which: Words) -> None:
     words = tokens(english.lower(), words_only=True)
     third = source.group("third_person").intersection(words)
+    every, half = which == "all", {"first-half": 1, "second-half": 2}.get(which)
     if third:
         usable = third == source.group("neuter") and is_referential(english, german, source, target)
-        if usable and (all_words or held_out_sentence(english)):
+        if usable and (every or held_out_sentence(english, half)):
             found.its.append(english)
         return
     noun, subject = subject_noun(english, source), target.subject(german)
     if noun is not None and subject is not None and subject.gender is not None:
-        if _singular(german, subject.noun, target) and (all_words or held_out_noun(subject.noun)):
+        if _singular(german, subject.noun, target) and (every or held_out_noun(subject.noun, half)):
             found.nouns[subject.gender].append((english, noun, subject.noun))
     elif words[0] in source.group("first_person") and len(words) > 3 and not source.group("second_person") & set(words):
         found.fillers.append(english)
@@ -90,7 +97,9 @@ def is_referential(english: str, german: str, source: Language, target: Language
     neuter = source.group("neuter")
     if sum(word in neuter for word in words) != 1 or words[0] not in neuter or len(words) < 4:
         return False
-    if source.expletive is not None and source.expletive.search(english):
+    rules = source.pronoun_items
+    unsure = (source.expletive, None if rules is None else rules.predicate)
+    if any(pattern is not None and pattern.search(english) for pattern in unsure):
         return False
     forms = target.pronouns["nominative"]
     lower = [translated[0].lower(), *translated[1:]] if translated else []
@@ -105,10 +114,10 @@ def make_agreement(
     distances: Sequence[int] = (1, 3),
     items: int = 300,
     seed: int = 1,
-    all_words: bool = False,
+    words: Words = "held-out",
 ) -> list[AgreementItem]:
     """Make so many items for each distance, balanced over the genders of the target's nouns."""
-    found = collect(documents, source, target, all_words)
+    found = collect(documents, source, target, words)
     lacking = [gender for gender in GENDERS if not found.nouns[gender]]
     if lacking or not found.its or (max(distances) > 1 and len(found.fillers) < max(distances)):
         nouns = sum(map(len, found.nouns.values()))
