@@ -53,8 +53,9 @@ WHERE = {
     "near the station": "nahe dem Bahnhof",
     "under a tree": "unter einem Baum",
 }
-TINY = ModelConfig(d_model=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_positions=64,
-                   max_length=48)  # fmt: skip
+TINY = ModelConfig(
+    d_model=16, heads=2, feed_forward=32, encoder_layers=1, decoder_layers=1, max_positions=64, max_length=48
+)
 
 Pair = tuple[Path, Path]
 
@@ -159,10 +160,23 @@ def configure(prepared: Path) -> Callable[..., Config]:
     def make(
         output: Path, data: Path = prepared, model: ModelConfig = TINY, finetune: Any = None, **stage: Any
     ) -> Config:
-        defaults = {"lr": 0.01, "warmup": 10, "updates": 12, "tokens": 256, "log_every": 1, "patience": 0,
-                    "evaluate_every": 5, "checkpoint_every": 5}  # fmt: skip
-        values = {"data": str(data), "output": str(output), "model": model.model_dump(), "train": defaults | stage,
-                  "finetune": finetune}  # fmt: skip
+        defaults = {
+            "lr": 0.01,
+            "warmup": 10,
+            "updates": 12,
+            "tokens": 256,
+            "log_every": 1,
+            "patience": 0,
+            "evaluate_every": 5,
+            "checkpoint_every": 5,
+        }
+        values = {
+            "data": str(data),
+            "output": str(output),
+            "model": model.model_dump(),
+            "train": defaults | stage,
+            "finetune": finetune,
+        }
         return Config.model_validate(values)
 
     return make

@@ -1,23 +1,23 @@
 """tram: translation of whole documents with a small recurrent memory."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from tram.errors import InputError
 
 if TYPE_CHECKING:
     from tram.translation.document_state import DocumentState
     from tram.translation.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["DocumentState", "Translator", "__version__"]
+__all__ = ["DocumentState", "InputError", "Translator", "__version__"]
+
+# These need torch, so they are imported when they are first used.
+_LAZY = {"DocumentState": "tram.translation.document_state", "Translator": "tram.translation.translator"}
 
 
 def __getattr__(name: str) -> Any:
-    """`Translator` and `DocumentState` bring torch with them: they are imported when asked for."""
-    if name == "Translator":
-        from tram.translation.translator import Translator
-
-        return Translator
-    if name == "DocumentState":
-        from tram.translation.document_state import DocumentState
-
-        return DocumentState
+    """Import a public name on its first use."""
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -222,8 +222,16 @@ def test_the_model_folder_says_where_it_comes_from(run: Path, prepared: Path) ->
 # Going on.
 
 
-DOCUMENTS = {"start": "nothing", "window": (1, 3), "documents": 3, "tokens": 60, "warmup": 5, "lr_new": 0.01,
-             "log_every": 1, "evaluate_every": 4}  # fmt: skip
+DOCUMENTS = {
+    "start": "nothing",
+    "window": (1, 3),
+    "documents": 3,
+    "tokens": 60,
+    "warmup": 5,
+    "lr_new": 0.01,
+    "log_every": 1,
+    "evaluate_every": 4,
+}
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -296,10 +304,12 @@ def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("memory", "problem"),
-    [({"slots": 8}, "its memory has slots 4, but finetune.memory.slots is 8; leave it out"),
-     ({"side": "source"}, "its memory has side both, but finetune.memory.side is source"),
-     (None, "has a memory, but finetune.memory is null; start from a sentence model")],
-)  # fmt: skip
+    [
+        ({"slots": 8}, "its memory has slots 4, but finetune.memory.slots is 8; leave it out"),
+        ({"side": "source"}, "its memory has side both, but finetune.memory.side is source"),
+        (None, "has a memory, but finetune.memory is null; start from a sentence model"),
+    ],
+)
 def test_a_memory_that_is_there_is_trained_on_as_it_is_but_for_its_depth(
     configure: Configure, tmp_path: Path, memory: dict[str, Any] | None, problem: str
 ) -> None:
@@ -487,10 +497,12 @@ def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_pa
             env=os.environ
             | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
             | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
-    ]  # fmt: skip
+    ]
     errors = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-1000:] for text in errors)
     assert ["parameters" in text for text in errors] == [True, False], "one run of two processes, not two runs"

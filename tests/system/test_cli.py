@@ -371,8 +371,15 @@ def test_from_raw_text_to_a_model_that_knows_its_training_text(tmp_path: Path, r
     pair = write_pair(tmp_path, "raw", made_up([6] * 10, seed=7))
     data, output = tmp_path / "data", tmp_path / "run"
     assert run_tram("prepare", data, "--train", *pair, "--merges", 150, "--held-out", 0, "--workers", 1).code == 0
-    model = {"d_model": 64, "heads": 4, "feed_forward": 128, "encoder_layers": 2, "decoder_layers": 2,
-             "max_positions": 64, "max_length": 48}  # fmt: skip
+    model = {
+        "d_model": 64,
+        "heads": 4,
+        "feed_forward": 128,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "max_positions": 64,
+        "max_length": 48,
+    }
     stage = {"lr": 0.003, "warmup": 40, "updates": 200, "tokens": 1024, "dropout": 0.0}
     settings = {"data": str(data), "output": str(output), "model": model, "train": stage}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))

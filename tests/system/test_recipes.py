@@ -16,8 +16,11 @@ Command = Callable[..., Done]
 CONFIGS = Path(__file__).parents[2] / "configs"
 PAPER = ("ted", "news", "europarl")
 SHARED = CONFIGS / "paper.yaml"  # has no data of its own: what the paper's three recipes extend
-SMALL = {"model": {"d_model": 16, "feed_forward": 32, "heads": 2, "encoder_layers": 2, "decoder_layers": 2},
-         "train": {"updates": 2, "tokens": 256}, "finetune": {"updates": 2, "tokens": 64}}  # fmt: skip
+SMALL = {
+    "model": {"d_model": 16, "feed_forward": 32, "heads": 2, "encoder_layers": 2, "decoder_layers": 2},
+    "train": {"updates": 2, "tokens": 256},
+    "finetune": {"updates": 2, "tokens": 64},
+}
 
 
 def recipe(name: str, overrides: Sequence[str] = ()) -> Config:

@@ -33,10 +33,15 @@ def test_a_long_document_neither_loops_nor_shrinks(translator: Translator) -> No
     assert len(text.split()) > 2000
     sentences = split_document(text, "en").sentences
     translations = translator.translate(sentences)
-    lengths = [[len(ids) for ids in translator.text.encode(side, name)]
-               for side, name in ((sentences, "source"), (translations, "target"))]  # fmt: skip
-    strange = [pair for pair, a, b in zip(zip(sentences, translations, strict=True), *lengths, strict=True)
-               if not a / 2 <= b <= 2 * a]  # fmt: skip
+    lengths = [
+        [len(ids) for ids in translator.text.encode(side, name)]
+        for side, name in ((sentences, "source"), (translations, "target"))
+    ]
+    strange = [
+        pair
+        for pair, a, b in zip(zip(sentences, translations, strict=True), *lengths, strict=True)
+        if not a / 2 <= b <= 2 * a
+    ]
     assert strange == []
     loops = [line for line in translations if re.search(r"(\b\S.{2,60}?)(\W+\1){2}", line)]
     assert loops == []

@@ -44,12 +44,21 @@ def accuracies(folder: Path, seed: int) -> tuple[Accuracy, Accuracy]:
         "data": folder / "prepared",
         "output": folder / "run",
         "seed": seed,
-        "model": {"d_model": 64, "heads": 4, "feed_forward": 256, "encoder_layers": 2, "decoder_layers": 2,
-                  "norm": "pre", "activation": "relu", "max_positions": 64, "max_length": 64},
+        "model": {
+            "d_model": 64,
+            "heads": 4,
+            "feed_forward": 256,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "norm": "pre",
+            "activation": "relu",
+            "max_positions": 64,
+            "max_length": 64,
+        },
         "train": STAGE | {"updates": 150, "tokens": 2048},
-        "finetune": STAGE | {"updates": 200, "documents": 16, "lr": 4e-3, "lr_new": 4e-3,
-                             "memory": {"read": "add", "depth": "full"}},
-    }  # fmt: skip
+        "finetune": STAGE
+        | {"updates": 200, "documents": 16, "lr": 4e-3, "lr_new": 4e-3, "memory": {"read": "add", "depth": "full"}},
+    }
     train(Config.model_validate(config))
     items = [Item.model_validate_json(item.to_json()) for item in suite(seed, 150, DISTANCES, ["pronoun"])]
     sentence, memory = (
@@ -59,8 +68,17 @@ def accuracies(folder: Path, seed: int) -> tuple[Accuracy, Accuracy]:
     return sentence, memory
 
 
-STAGE = {"optimizer": "muon", "lr": 8e-3, "warmup": 20, "schedule": "constant", "cooldown": 50, "dropout": 0.0,
-         "label_smoothing": 0.0, "evaluate_every": 1000, "checkpoint_every": 1000}  # fmt: skip
+STAGE = {
+    "optimizer": "muon",
+    "lr": 8e-3,
+    "warmup": 20,
+    "schedule": "constant",
+    "cooldown": 50,
+    "dropout": 0.0,
+    "label_smoothing": 0.0,
+    "evaluate_every": 1000,
+    "checkpoint_every": 1000,
+}
 
 
 def test_the_memory_finds_the_antecedent_sentences_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ Rounds = Annotated[int, typer.Option(min=1, help="Repetitions; the median counts
 
 @app.command()
 def train(json_path: Json = None, rounds: Rounds = 7) -> None:
-    """Training: tokens per second beside a BART of `transformers` of the same size."""
+    """Compare training: tokens per second beside a BART of `transformers` of the same size."""
     from tram.bench.peers import table
     from tram.bench.speed import training
 
@@ -23,7 +23,7 @@ def train(json_path: Json = None, rounds: Rounds = 7) -> None:
 
 @app.command()
 def decode(json_path: Json = None, rounds: Rounds = 5) -> None:
-    """Beam search: tokens per second beside a BART of `transformers` of the same size."""
+    """Compare beam search: tokens per second beside a BART of `transformers` of the same size."""
     from tram.bench.peers import table
     from tram.bench.speed import decoding
 
@@ -33,7 +33,7 @@ def decode(json_path: Json = None, rounds: Rounds = 5) -> None:
 
 @app.command()
 def memory(json_path: Json = None) -> None:
-    """Decoding 10, 100 and 1,000 sentences: time per sentence and peak memory, beside one long sequence."""
+    """Decode 10, 100 and 1,000 sentences: time per sentence and peak memory, beside one long sequence."""
     from tram.bench.memory import memory as run
     from tram.bench.peers import table
 

@@ -49,7 +49,7 @@ MANY_VALUED = {"score": ("-i", "--input"), "prepare": ("--train", "--dev"), "spl
 
 
 def gathered(arguments: list[str]) -> list[str]:
-    """`-i A B` → `-i A\0B`: options that take several values, as sacrebleu's -i does, in a form typer takes."""
+    r"""Join the values of options that take several, as sacrebleu's -i does: `-i A B` → `-i A\0B`, for typer."""
     options = MANY_VALUED.get(arguments[0], ()) if arguments else ()
     result: list[str] = []
     inside = False

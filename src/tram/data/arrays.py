@@ -2,7 +2,7 @@
 
     data = PreparedData.open("prepared")
     train = data.split("train")
-    train.source[7]                 # ids of the eighth sentence, no bos, no eos
+    train.source[7]                 # ids of the eighth sentence, without its template
     train.documents                 # (documents + 1) offsets in sentences
 
 `tram prepare` writes such a folder: for each split and side `NAME.ids.npy` and `NAME.offsets.npy`, for each split
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 
 VERSION = 1
-Side = Literal["source", "target"]
 
 
 class GrowingArray:
@@ -39,7 +38,7 @@ class GrowingArray:
         self._write_header()
 
     def append(self, values: npt.ArrayLike) -> None:
-        """Put values behind the others."""
+        """Append values."""
         piece = np.asarray(values, dtype=self.dtype)
         self._file.write(piece.tobytes())
         self.length += len(piece)
@@ -69,7 +68,7 @@ class GrowingArray:
 
 
 class SplitWriter:
-    """Writes one split (train, held, dev) of a prepared folder, document by document."""
+    """A writer of one split (train, held, dev) of a prepared folder, document by document."""
 
     def __init__(self, folder: Path, name: str, vocabulary: int) -> None:
         dtype = np.uint16 if vocabulary <= 2**16 else np.uint32
@@ -90,7 +89,7 @@ class SplitWriter:
         self._documents.append([self.sentences])
 
     def close(self) -> dict[str, int]:
-        """Finish all files and say how much is in them."""
+        """Finish all files and return their sizes."""
         for array in (*self._ids, *self._offsets, self._documents):
             array.close()
         return {
@@ -102,7 +101,7 @@ class SplitWriter:
 
 
 class Sentences(Sequence[npt.NDArray[Any]]):
-    """The sentences of one side: a memory-mapped run of ids, cut by offsets."""
+    """The sentences of one side: memory-mapped ids and the offsets of the sentences in them."""
 
     def __init__(self, ids: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
         self.ids = ids
@@ -110,7 +109,7 @@ class Sentences(Sequence[npt.NDArray[Any]]):
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Number of ids of every sentence."""
+        """The number of ids of every sentence."""
         return np.diff(self.offsets)
 
     def __len__(self) -> int:
@@ -121,7 +120,7 @@ class Sentences(Sequence[npt.NDArray[Any]]):
 
 
 def _unmapped(path: Path) -> npt.NDArray[Any]:
-    """An array that numpy does not map: one without elements, or a damaged one, which is refused."""
+    """Load an array that numpy does not map: one without elements; refuse a damaged one."""
     try:
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -183,7 +182,7 @@ class PreparedData:
         return cls(folder, vocabulary, text, splits)
 
     def split(self, name: str) -> Split:
-        """The documents of one split, memory-mapped."""
+        """Return the documents of one split, memory-mapped."""
         if name not in self.splits:
             raise InputError(f"{self.folder}: has no split `{name}`, only {', '.join(self.splits)}")
 
@@ -206,7 +205,7 @@ class PreparedData:
         return self.text().special if (self.folder / "text.json").exists() else SpecialIds()
 
     def text(self) -> TextPipeline:
-        """The text pipeline that made these ids."""
+        """Return the text pipeline that made these ids."""
         text = TextPipeline.load(self.folder)
         if text.fingerprint != self.fingerprint:
             raise InputError(

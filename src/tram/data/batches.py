@@ -158,10 +158,14 @@ def collate_documents(split: Split, group: Sequence[int] | Rows, steps: range, m
 def _batch(split: Split, rows: Sequence[int | None] | Rows, max_length: int, shape: tuple[int, int, int]) -> Batch:
     special = split.special
     source_room, target_room = max_length - special.source_extra, max_length - special.target_extra
-    source = pad([[] if row is None else split.source[row][:source_room] for row in rows],
-                 special.source_prefix, special.source_suffix)  # fmt: skip
-    target = pad([[] if row is None else split.target[row][:target_room] for row in rows],
-                 special.target_start, (special.end,))  # fmt: skip
+    source = pad(
+        [[] if row is None else split.source[row][:source_room] for row in rows],
+        special.source_prefix,
+        special.source_suffix,
+    )
+    target = pad(
+        [[] if row is None else split.target[row][:target_room] for row in rows], special.target_start, (special.end,)
+    )
     return Batch(source.view(shape), decoder_input(target).view(shape), target[:, 1:].reshape(shape))
 
 

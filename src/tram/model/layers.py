@@ -97,8 +97,15 @@ class AttentionSublayer(nn.Module):
         self.residual = Residual(config)
         self.context: Context | None = None
 
-    def forward(self, states: Tensor, keys: Tensor | None, blocks: Blocks, layout: Layout, causal: bool,
-                state: dict[str, ContextState]) -> Tensor:  # fmt: skip
+    def forward(
+        self,
+        states: Tensor,
+        keys: Tensor | None,
+        blocks: Blocks,
+        layout: Layout,
+        causal: bool,
+        state: dict[str, ContextState],
+    ) -> Tensor:
         """Process all sentences at once; the context module's new state replaces the old one in `state`."""
         local = self.residual(states, lambda x: self.attention(x, keys, blocks, causal))
         if self.context is None:
@@ -154,8 +161,15 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.feed_forward, config.activation)
         self.residual = Residual(config)
 
-    def forward(self, states: Tensor, source: Tensor, blocks: Blocks, cross: Blocks, layout: Layout,
-                state: dict[str, ContextState]) -> Tensor:  # fmt: skip
+    def forward(
+        self,
+        states: Tensor,
+        source: Tensor,
+        blocks: Blocks,
+        cross: Blocks,
+        layout: Layout,
+        state: dict[str, ContextState],
+    ) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model). source: (real tokens of the source, d_model)."""
         states = self.self_attention(states, None, blocks, layout, True, state)
         states = self.cross_attention(states, source, cross, layout, False, state)

@@ -1,4 +1,4 @@
-"""Where the tokens of a batch of documents lie once the padding is left out.
+"""Packed batches: the real tokens of a batch of documents, and where each sentence lies among them.
 
 A batch of ids (documents, sentences, tokens), padded with 0, becomes one long run of real tokens: every linear map,
 norm and feed-forward works on states of shape (real tokens, d_model) and spends nothing on padding. Only attention
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tram.text.special_ids import PAD
 
-LIKE = 0.6  # sentences at least this share of the longest may lie in one block with it
+MIN_FILL = 0.6  # sentences of at least this share of the longest one's length share a block with it
 SHORT = 8  # below this length a block of its own costs more than the padding
 
 
@@ -44,23 +44,23 @@ class Layout:
 
     @property
     def tokens(self) -> int:
-        """Number of real tokens."""
+        """The number of real tokens."""
         return len(self.ids)
 
     @cached_property
     def positions(self) -> Tensor:
-        """Position of every real token inside its sentence."""
+        """The position of every real token inside its sentence."""
         starts = torch.as_tensor(self.starts, device=self.device).repeat_interleave(self.lengths.flatten())
         return torch.arange(self.tokens, device=self.device) - starts
 
     def grid(self, states: Tensor) -> Tensor:
-        """(real tokens, …) → (documents, sentences, tokens, …), zeros at the padding."""
+        """Unpack states: (real tokens, …) → (documents, sentences, tokens, …), zeros at the padding."""
         documents, sentences, tokens = self.shape
         flat = states.new_zeros(documents * sentences * tokens, *states.shape[1:])
         return flat.index_copy(0, self.rows, states).view(*self.shape, *states.shape[1:])
 
     def pack(self, values: Tensor) -> Tensor:
-        """(documents, sentences, tokens) → (real tokens): the values at the real tokens."""
+        """Pick the values at the real tokens: (documents, sentences, tokens) → (real tokens)."""
         return values.flatten().index_select(0, self.rows)
 
     @cached_property
@@ -70,22 +70,22 @@ class Layout:
 
     @cached_property
     def steps(self) -> "Steps":
-        """The sentences in the order of time."""
+        """The sentences step by step, for the recurrence."""
         return Steps(self)
 
     def blocks(self, keys: "Layout") -> "Blocks":
-        """Rectangles for attention from the sentences here to the same sentences in `keys`."""
+        """Return rectangles for attention from the sentences here to the same sentences in `keys`."""
         if keys.shape[:2] != self.shape[:2]:
             raise ValueError(f"{self.shape[:2]} documents × sentences here, {keys.shape[:2]} in the keys")
         asking = self.counts > 0
         if (asking & (keys.counts == 0)).any():
             raise ValueError("a sentence with tokens attends to a sentence without any")
-        return Blocks(self, keys, _like_lengths(self.counts, keys.counts))
+        return Blocks(self, keys, _by_length(self.counts, keys.counts))
 
 
 @dataclass(frozen=True)
 class Block:
-    """Sentences of like length. `mask` (sentences, 1, 1, keys) is True at real keys; None: all are real."""
+    """Sentences of similar length. `mask` (sentences, 1, 1, keys) is True at real keys; None: all are real."""
 
     sentences: Tensor
     queries: int
@@ -94,7 +94,7 @@ class Block:
 
 
 class Blocks:
-    """All sentences of a batch as a few rectangles, and the ways in and out of them."""
+    """All sentences of a batch as a few rectangles, and the maps between packed states and them."""
 
     def __init__(self, queries: Layout, keys: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
         device = queries.device
@@ -118,11 +118,11 @@ class Step:
     mask: Tensor | None
 
     def take(self, states: Tensor) -> Tensor:
-        """(documents, …) → (documents with such a sentence, …)."""
+        """Select the documents that have such a sentence: (documents, …) → (those documents, …)."""
         return states.index_select(0, self.sentences) if self.some else states
 
     def put(self, states: Tensor, taken: Tensor) -> Tensor:
-        """The other way: documents without such a sentence keep what they had."""
+        """Put new values of those documents back; the other documents keep theirs."""
         return states.index_copy(0, self.sentences, taken) if self.some else taken
 
 
@@ -147,12 +147,12 @@ class Steps:
         self._rectangles = _Rectangles(layout, groups)
 
     def pad(self, states: Tensor) -> tuple[Tensor, ...]:
-        """(real tokens, width) → one (sentences · tokens, width) for each step."""
+        """Return one rectangle for each step: (real tokens, width) → (sentences · tokens, width) each."""
         return self._rectangles.pad(states)
 
 
 class _Rectangles:
-    """Rows of a run of tokens ↔ slots of the concatenated rectangles."""
+    """The map between packed tokens and the slots of the concatenated rectangles."""
 
     def __init__(self, layout: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
         self.widths = [int(layout.counts[group].max(initial=0)) for group in groups]
@@ -167,7 +167,7 @@ class _Rectangles:
         filled = np.flatnonzero(is_real)
         rows = np.full(layout.tokens, -1)
         rows[slot[filled]] = filled
-        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle: nobody asks for them
+        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle and are never used
         rows[left_out] = 0
         self.plain = len(slot) == layout.tokens and bool((slot == np.arange(len(slot))).all())
         self.slots = torch.as_tensor(slot, device=layout.device)
@@ -176,12 +176,12 @@ class _Rectangles:
         self.padding = torch.as_tensor(np.flatnonzero(~is_real), device=layout.device)
 
     def pad(self, states: Tensor) -> tuple[Tensor, ...]:
-        """(real tokens, width) → one (sentences · tokens, width) for each block."""
+        """Return one rectangle for each block: (real tokens, width) → (sentences · tokens, width) each."""
         padded = states if self.plain else _Pad.apply(states, self)
         return torch.split(padded, self.sizes)
 
     def unpad(self, parts: list[Tensor]) -> Tensor:
-        """The way back; what stands at the padding is dropped."""
+        """Return the packed states of rectangles; values at the padding are dropped."""
         padded = parts[0] if len(parts) == 1 else torch.cat(parts)
         result: Tensor = padded if self.plain else _Unpad.apply(padded, self)
         return result
@@ -213,14 +213,14 @@ class _Unpad(torch.autograd.Function):
         return gradients[0].index_select(0, rectangles.slots).index_fill_(0, rectangles.padding, 0), None
 
 
-def _like_lengths(queries: np.ndarray[Any, Any], keys: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Group sentences of like length: indices of each group, in the batch's own order."""
+def _by_length(queries: np.ndarray[Any, Any], keys: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Group sentences of similar length: indices of each group, in the order of the batch."""
     longest = np.where(queries > 0, np.maximum(queries, keys), 0)
     order = np.argsort(-longest, kind="stable")
     order = order[longest[order] > 0]
     groups, start = [], 0
     while start < len(order):
-        limit = LIKE * longest[order[start]]
+        limit = MIN_FILL * longest[order[start]]
         if limit <= SHORT:
             limit = 0
         end = start + int(np.searchsorted(-longest[order[start:]], -limit, side="right"))

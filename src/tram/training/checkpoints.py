@@ -33,13 +33,13 @@ class Checkpoint:
         return int(self.folder.name)
 
     def progress(self) -> dict[str, Any]:
-        """What the trainer wrote about itself."""
+        """Return the contents of progress.json."""
         path = self.folder / "progress.json"
         try:
             progress: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise InputError(
-                f"{path}: is missing or damaged; remove the folder {self.folder} to go on before it"
+                f"{path}: is missing or damaged; remove the folder {self.folder} to continue before it"
             ) from None
         return progress
 
@@ -51,13 +51,13 @@ class Checkpoints:
         self.folder = folder
 
     def all(self) -> list[Checkpoint]:
-        """Every complete checkpoint."""
+        """Return every complete checkpoint."""
         if not self.folder.exists():
             return []
         return [Checkpoint(path) for path in sorted(self.folder.iterdir()) if path.name.isdigit()]
 
     def at(self, update: int) -> Checkpoint:
-        """The checkpoint of an update."""
+        """Return the checkpoint of an update."""
         return Checkpoint(self.folder / f"{update:08}")
 
     def save(
@@ -77,7 +77,7 @@ class Checkpoints:
             (temporary / "progress.json").write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
 
     def prune(self, keep: int, best: int | None) -> None:
-        """Keep the last few and the best; clear away what a kill left half-written."""
+        """Remove all but the last few and the best, and what a kill left incomplete."""
         for checkpoint in self.all()[:-keep]:
             if checkpoint.update != best:
                 remove(checkpoint.folder)

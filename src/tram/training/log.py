@@ -1,11 +1,4 @@
-"""Training, stage by stage: from prepared data to a model folder.
-
-    train(Config.load("configs/base.yaml"))      # run again after a kill: goes on exactly where it stopped
-
-Everything random is a function of the seed and the number of the update: which sentences make an update, and what
-dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` carries devices, mixed precision and several processes, whose gradients are added up once an update.
-"""
+"""What a training writes about itself: `metrics.jsonl`, the notes of the progress bar, TensorBoard."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +10,7 @@ from tram.files import write_text
 
 @dataclass(frozen=True)
 class Losses:
-    """What one update showed: nats a target token with and without label smoothing, and how fast it goes."""
+    """The numbers of one update: nats per target token with and without label smoothing, gradient norm, speed."""
 
     loss: float
     plain: float
@@ -26,17 +19,22 @@ class Losses:
     speed: float
 
     def as_dict(self) -> dict[str, float]:
-        """For metrics.jsonl."""
-        return {"loss": self.loss, "nll": self.plain, "gradient_norm": self.norm, "lr": self.rate,
-                "tokens_per_second": round(self.speed, 1)}  # fmt: skip
+        """Return the numbers for metrics.jsonl."""
+        return {
+            "loss": self.loss,
+            "nll": self.plain,
+            "gradient_norm": self.norm,
+            "lr": self.rate,
+            "tokens_per_second": round(self.speed, 1),
+        }
 
     def note(self, scores: str) -> str:
-        """For the progress bar."""
+        """Return a note for the progress bar."""
         return f"loss {self.plain:.3f}  {self.speed:,.0f} tokens/s  {scores}".rstrip()
 
 
 class Metrics:
-    """`metrics.jsonl`: a line for every look at the training. Lines after the resumed update are taken back."""
+    """`metrics.jsonl`, one line per report; lines after the update that a run is resumed from are removed."""
 
     def __init__(self, path: Path, update: int, active: bool) -> None:
         self.active = active
@@ -70,7 +68,7 @@ class Metrics:
 
 
 def _update_of(line: str) -> int:
-    """The update a line of metrics.jsonl speaks of; 0 for a line that a kill cut short."""
+    """Return the update of a line of metrics.jsonl; 0 for a line that a kill left incomplete."""
     try:
         return int(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):
@@ -78,7 +76,7 @@ def _update_of(line: str) -> int:
 
 
 def tensorboard(folder: Path, update: int) -> Any:
-    """A TensorBoard writer, if TensorBoard is installed."""
+    """Return a TensorBoard writer, if TensorBoard is installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -32,8 +32,17 @@ def cross_entropy(
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float,
-                chunk: int, token_weights: Tensor | None, learn: bool) -> tuple[Tensor, Tensor]:  # fmt: skip
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        smoothing: float,
+        chunk: int,
+        token_weights: Tensor | None,
+        learn: bool,
+    ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.shape[0]
         needs_states, needs_weight, needs_bias = (learn and needed for needed in ctx.needs_input_grad[:3])
         accurate = torch.promote_types(states.dtype, torch.float32)

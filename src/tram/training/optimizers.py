@@ -1,4 +1,4 @@
-"""The optimiser and its learning rate: AdamW or Muon; linear warm-up, then one of two schedules, then a cooldown."""
+"""Optimisers and learning rates: AdamW or Muon; linear warm-up, then one of two schedules, then a cooldown."""
 
 import re
 from collections.abc import Callable, Container, Mapping
@@ -25,7 +25,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Orthogonal steps first; AdamW then passes over those parameters, whose gradients are gone."""
+        """Make the orthogonal steps, then AdamW's, which skips the parameters whose gradients are gone."""
         work: list[tuple[Tensor, Tensor, float]] = []  # a matrix, the momentum of its gradient, its step length
         for group in self.param_groups:
             if not group["orthogonal"]:
@@ -52,7 +52,7 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """U Vᵀ of every U S Vᵀ, about: five Newton–Schulz steps bring all singular values near 1. (n, rows, columns)."""
+    """Return about U Vᵀ of every U S Vᵀ, (n, rows, columns): five Newton–Schulz steps bring singular values near 1."""
     if matrices.shape[-2] > matrices.shape[-1]:
         return orthogonal(matrices.mT).mT
     X = matrices / matrices.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
@@ -96,7 +96,7 @@ def grouped(
 
 
 def rate_factor(update: int, config: TrainConfig) -> float:
-    """Share of the peak learning rate at an update (counted from 1): 1 at the end of the warm-up."""
+    """Return the share of the peak learning rate at an update (counted from 1): 1 at the end of the warm-up."""
     left = min(1.0, (config.updates + 1 - update) / (config.cooldown + 1))
     if update < config.warmup:
         return left * update / config.warmup
@@ -104,7 +104,7 @@ def rate_factor(update: int, config: TrainConfig) -> float:
 
 
 def set_rate(optimizer: torch.optim.Optimizer, update: int, config: TrainConfig) -> float:
-    """Give every group its own peak times the one schedule; returns the first group's rate."""
+    """Set the rate of every group to its own peak times the schedule, and return that of the first group."""
     factor = rate_factor(update, config)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor

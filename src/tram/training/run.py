@@ -1,10 +1,6 @@
-"""Training, stage by stage: from prepared data to a model folder.
+"""A training run: the stages that a config names, from prepared data to a model folder.
 
-    train(Config.load("configs/base.yaml"))      # run again after a kill: goes on exactly where it stopped
-
-Everything random is a function of the seed and the number of the update: which sentences make an update, and what
-dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` carries devices, mixed precision and several processes, whose gradients are added up once an update.
+train(Config.load("configs/small.yaml"))      # run again after a kill: continues exactly where it stopped
 """
 
 from pathlib import Path
@@ -17,12 +13,12 @@ from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.trainer import Trainer
 
-# What may change between two runs that share a folder: it does not touch the updates done so far.
+# Settings that may change when a run is continued: they do not affect the updates done so far.
 FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
 
 def train(config: Config) -> Path:
-    """Run the stages that the config names; gives the folder of the finished model."""
+    """Run the stages that the config names and return the folder of the finished model."""
     data = PreparedData.open(config.data)
     remember_config(config)
     folder = config.output
@@ -46,7 +42,7 @@ def train(config: Config) -> Path:
 
 
 def finished(folder: Path, stage: TrainConfig) -> bool:
-    """Whether a stage has its model, and the config asks for no updates beyond it."""
+    """Return whether a stage has its model and the config asks for no further updates."""
     if not (folder / "model" / WEIGHTS).exists():
         return False
     checkpoints = Checkpoints(folder / "checkpoints").all()
@@ -54,7 +50,7 @@ def finished(folder: Path, stage: TrainConfig) -> bool:
 
 
 def remember_config(config: Config) -> None:
-    """Keep the config beside the run, and refuse to go on with another one."""
+    """Store the config with the run, and refuse to continue with another one."""
     path = config.output / "config.yaml"
     if path.exists():
         before, now = (_flat(each.model_dump(mode="json")) for each in (Config.load(path), config))

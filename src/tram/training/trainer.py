@@ -1,10 +1,8 @@
-"""Training, stage by stage: from prepared data to a model folder.
+"""One stage of training: updates, evaluations, checkpoints and, at the end, the model.
 
-    train(Config.load("configs/base.yaml"))      # run again after a kill: goes on exactly where it stopped
-
-Everything random is a function of the seed and the number of the update: which sentences make an update, and what
+Everything random is a function of the seed and the number of the update: which sentences an update sees, and what
 dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` carries devices, mixed precision and several processes, whose gradients are added up once an update.
+`accelerate` handles devices, mixed precision and several processes, whose gradients are summed once per update.
 """
 
 import signal
@@ -40,16 +38,16 @@ from tram.training.log import Losses, Metrics
 from tram.training.optimizers import load_optimizer_tensors, make_optimizer, optimizer_tensors, renumbered, set_rate
 from tram.training.stages import DocumentStage, Processes, SentenceStage, Stage
 
-RECENT = 50  # updates over which speed is told: before them the machine may have had other work to do
+RECENT = 50  # updates that the reported speed is a mean of
 
 
 class Interrupted(Exception):
-    """The user stopped a run; its checkpoint is written."""
+    """Raised when the user stopped a run and its checkpoint is written."""
 
 
 @dataclass
 class Standing:
-    """How far a stage has come; this is `progress.json` of a checkpoint."""
+    """The progress of a stage: `progress.json` of a checkpoint."""
 
     update: int = 0
     tokens: int = 0
@@ -83,7 +81,7 @@ class Trainer:
         self.score_note = ""
 
     def make_model(self, first: Path | None) -> tuple[Transformer, set[str]]:
-        """The model to train, and the names of its parameters that are new: not loaded from `first`."""
+        """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
         torch.manual_seed(self.config.seed)
         settings = self.config.model
         if first is not None:
@@ -104,7 +102,7 @@ class Trainer:
         return model, weights(model).keys() - loaded
 
     def make_stage(self) -> Stage:
-        """What an update is made of."""
+        """Return the stage that the updates come from."""
         accelerator = self.accelerator
         processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
         split = self.data.split("train")
@@ -113,7 +111,7 @@ class Trainer:
         return SentenceStage(self.model, self.stage_config, self.config.seed, processes, split)
 
     def run(self) -> None:
-        """Train until the updates are done or patience is at its end, then write the model folder."""
+        """Train until the updates are done or patience runs out, then write the model folder."""
         self.resume()
         settings, standing = self.stage_config, self.standing
         main = self.accelerator.is_main_process
@@ -127,8 +125,14 @@ class Trainer:
                 losses = self.next_update()
                 progress.advance(1, losses.note(self.score_note))
                 if standing.update % settings.log_every == 0:
-                    metrics.write({"update": standing.update, **losses.as_dict(), "tokens": standing.tokens,
-                                   "seconds": round(standing.seconds, 2)})  # fmt: skip
+                    metrics.write(
+                        {
+                            "update": standing.update,
+                            **losses.as_dict(),
+                            "tokens": standing.tokens,
+                            "seconds": round(standing.seconds, 2),
+                        }
+                    )
                 if self.held and (
                     standing.update % settings.evaluate_every == 0 or standing.update == settings.updates
                 ):
@@ -143,7 +147,7 @@ class Trainer:
             self.finish(progress.say)
 
     def introduce(self, say: Callable[[str], None]) -> None:
-        """Say what is about to be trained."""
+        """Print what is about to be trained."""
         own = weights(self.model)
         new = sum(own[name].numel() for name in self.new)
         say(f"{sum(value.numel() for value in own.values()):,} parameters, {new:,} of them new")
@@ -152,10 +156,10 @@ class Trainer:
         for line in self.stage.describe():
             say(line)
         if self.standing.update:
-            say(f"going on after update {self.standing.update:,}")
+            say(f"continuing after update {self.standing.update:,}")
 
     def next_update(self) -> "Losses":
-        """One step of the optimiser."""
+        """Make one step of the optimiser."""
         began = time.monotonic()
         standing, accelerator = self.standing, self.accelerator
         key = (self.config.seed, standing.update, accelerator.process_index)
@@ -178,7 +182,7 @@ class Trainer:
         return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), float(norm or 0), rate, speed)
 
     def add_up_gradients(self) -> None:
-        """Add up the gradients of all processes, in one piece; what no process reached has gradient zero.
+        """Sum the gradients of all processes in one buffer; a parameter that no process reached has gradient zero.
 
         Not with DistributedDataParallel: which parameters a pass reaches differs from pass to pass here (a first memory
         only at the start of a document), and an update may be several passes of which some are empty.
@@ -195,13 +199,13 @@ class Trainer:
             parameter.grad = part.view_as(parameter)
 
     def total(self, *values: float) -> list[float]:
-        """Sums over all processes."""
+        """Return sums over all processes."""
         local = torch.tensor(values, dtype=torch.float64, device=self.accelerator.device)
         sums: list[float] = self.accelerator.reduce(local, "sum").tolist()
         return sums
 
     def evaluate(self) -> dict[str, float]:
-        """Look at the held-out documents, and see whether this is the best model so far."""
+        """Evaluate on the held-out documents and record whether this is the best model so far."""
         standing = self.standing
         scores = {"held_loss": self.held_loss()}
         watched = scores["held_loss"]
@@ -218,7 +222,7 @@ class Trainer:
 
     @torch.no_grad()
     def held_loss(self) -> float:
-        """Nats a target token on the held-out documents, without label smoothing; shared out among the processes."""
+        """Return the held-out loss in nats per target token, without label smoothing; processes share the work."""
         assert self.held is not None
         self.model.eval()
         with self.accelerator.autocast():
@@ -227,7 +231,7 @@ class Trainer:
         return loss / max(tokens, 1)
 
     def held_bleu(self) -> float:
-        """s-BLEU of greedy translations of the held-out documents; every process translates them all."""
+        """Return the s-BLEU of greedy translations of the held-out documents; every process translates them all."""
         from sacrebleu.metrics.bleu import BLEU
 
         from tram.data.corpus import read_parallel
@@ -241,7 +245,7 @@ class Trainer:
         return float(score.score)
 
     def save(self) -> None:
-        """Write a checkpoint, and clear away those no longer needed."""
+        """Write a checkpoint and remove those that are no longer needed."""
         position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
@@ -257,7 +261,7 @@ class Trainer:
         return {"scaler": scaler.state_dict()} if scaler is not None else {}
 
     def resume(self) -> None:
-        """Go on from the last checkpoint, if there is one."""
+        """Continue from the last checkpoint, if there is one."""
         found = self.checkpoints.all()
         if not found:
             return
@@ -286,7 +290,7 @@ class Trainer:
             ) from None
 
     def finish(self, say: Callable[[str], None]) -> None:
-        """Take the best weights (or a mean of the last ones, if it is better) and write the model folder."""
+        """Write a model folder with the best weights, or with the mean of the last ones if that is better."""
         standing = self.standing
         self.save()
         if standing.best_update is not None:
@@ -304,7 +308,7 @@ class Trainer:
         self.accelerator.wait_for_everyone()
 
     def try_average(self, say: Callable[[str], None]) -> None:
-        """Let the mean of the last checkpoints compete with the best one on held-out loss."""
+        """Use the mean of the last checkpoints if its held-out loss is lower than that of the best one."""
         every = self.stage_config.checkpoint_every  # a checkpoint of an interrupted run does not count
         last = [c for c in self.checkpoints.all() if c.update % every == 0][-self.stage_config.average :]
         if self.stage_config.average < 2 or len(last) < 2 or self.held is None:
@@ -313,7 +317,7 @@ class Trainer:
         kept = {name: value.detach().clone() for name, value in self.model.named_parameters()}
         average(last, self.model)
         mean = self.held_loss()
-        say(f"held loss: best checkpoint {best:.4f}, mean of the last {len(last)} {mean:.4f}")
+        say(f"held-out loss: best checkpoint {best:.4f}, mean of the last {len(last)} {mean:.4f}")
         if mean >= best:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
@@ -321,13 +325,17 @@ class Trainer:
 
 
 def summary(names: Iterable[str]) -> list[str]:
-    """Names of parameters, shortened to the parts of the model they belong to."""
-    return sorted({name.partition(".context.")[0] + ".context" if ".context." in name else name.partition(".")[0]
-                   for name in names})  # fmt: skip
+    """Return the parts of the model that parameters belong to."""
+    return sorted(
+        {
+            name.partition(".context.")[0] + ".context" if ".context." in name else name.partition(".")[0]
+            for name in names
+        }
+    )
 
 
 def make_accelerator(precision: str) -> Accelerator:
-    """An accelerator with the mixed precision the config asks for; auto: what the device is good at."""
+    """Return an accelerator with the mixed precision of the config; auto: what the device supports well."""
     if precision == "auto":
         precision = "float32"
         if torch.cuda.is_available():
@@ -337,7 +345,7 @@ def make_accelerator(precision: str) -> Accelerator:
 
 @contextmanager
 def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
-    """Inside, SIGINT and SIGTERM only leave a mark; the function given tells whether one came."""
+    """Catch SIGINT and SIGTERM inside the block; the function returned says whether one arrived."""
     stopped = False
 
     def mark(number: int, frame: Any) -> None:
@@ -349,7 +357,7 @@ def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 before[number] = signal.signal(number, mark)
-            except ValueError:  # not in the main thread: whoever runs us there handles signals
+            except ValueError:  # not in the main thread: the program that runs us handles signals
                 break
     try:
         yield lambda: stopped
@@ -359,7 +367,7 @@ def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
 
 
 def model_card(config: Config, stage: TrainConfig, standing: Standing) -> str:
-    """README.md of a freshly trained model folder."""
+    """Return the README.md of a freshly trained model folder."""
     best = (
         ""
         if standing.best_update is None

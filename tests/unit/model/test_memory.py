@@ -185,7 +185,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"side": side, "layers": layers, "depth": depth, "positions": positions, "norm": norm, "read": read}
     for i, (side, layers, depth) in enumerate(itertools.product(SIDES, ((0,), (-1,), (0, 2)), DEPTHS))
     for positions, (norm, read) in [VARIANTS[(i + i // 12) % len(VARIANTS)]]
-]  # fmt: skip
+]
 
 
 def name(settings: Any) -> str:
@@ -303,8 +303,15 @@ def test_the_first_memory_learns_from_the_first_sentence_or_with_full_depth_from
 
 
 # side, layers, depth, and how many updates there are on the longest way from unit to unit
-EDGES = [("source", (-1,), 1, 1), ("target", (0,), 2, 1), ("target", (-1,), 3, 1), ("source", (0, 2), 2, 2),
-         ("both", (-1,), 1, 2), ("both", (-1,), 2, 2), ("both", (0, 2), 1, 3)]  # fmt: skip
+EDGES = [
+    ("source", (-1,), 1, 1),
+    ("target", (0,), 2, 1),
+    ("target", (-1,), 3, 1),
+    ("source", (0, 2), 2, 2),
+    ("both", (-1,), 1, 2),
+    ("both", (-1,), 2, 2),
+    ("both", (0, 2), 1, 3),
+]
 
 
 @pytest.mark.parametrize(("side", "layers", "depth", "chain"), EDGES)

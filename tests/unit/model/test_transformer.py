@@ -177,8 +177,15 @@ def test_a_sublayer_that_is_dropped_leaves_the_way_around_it(norm: str) -> None:
 # Equality with `transformers`: the same weights in both, every one of them random, give the same logits and gradients.
 
 BART = tiny_config(position_offset=2, encoder_layers=2, decoder_layers=1)
-MARIAN = tiny_config(positions="sinusoidal", activation="swish", embedding_norm=False, embedding_scale=True,
-                     output_bias=True, encoder_layers=1, decoder_layers=2)  # fmt: skip
+MARIAN = tiny_config(
+    positions="sinusoidal",
+    activation="swish",
+    embedding_norm=False,
+    embedding_scale=True,
+    output_bias=True,
+    encoder_layers=1,
+    decoder_layers=2,
+)
 MBART = tiny_config(norm="pre", activation="relu", position_offset=2)
 MBART_SCALED = tiny_config(norm="pre", position_offset=2, embedding_scale=True)
 
@@ -197,13 +204,23 @@ def theirs_and_ours(family: str, config: Any) -> tuple[Any, Transformer]:
     transformers = pytest.importorskip("transformers")
     model_name = f"{family}MTModel" if family == "Marian" else f"{family}ForConditionalGeneration"
     settings = getattr(transformers, f"{family}Config")(
-        vocab_size=VOCABULARY, d_model=config.d_model, max_position_embeddings=config.max_positions,
-        encoder_layers=config.encoder_layers, decoder_layers=config.decoder_layers,
-        encoder_attention_heads=config.heads, decoder_attention_heads=config.heads,
-        encoder_ffn_dim=config.feed_forward, decoder_ffn_dim=config.feed_forward,
-        activation_function=config.activation, scale_embedding=config.embedding_scale,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, forced_eos_token_id=2,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        d_model=config.d_model,
+        max_position_embeddings=config.max_positions,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_attention_heads=config.heads,
+        decoder_attention_heads=config.heads,
+        encoder_ffn_dim=config.feed_forward,
+        decoder_ffn_dim=config.feed_forward,
+        activation_function=config.activation,
+        scale_embedding=config.embedding_scale,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        forced_eos_token_id=2,
+    )
     with torch.random.fork_rng():
         torch.manual_seed(5)
         theirs = getattr(transformers, model_name)(settings).double().eval()
@@ -251,8 +268,9 @@ def in_our_names(theirs: dict[str, Any], ours: Transformer) -> dict[str, Tensor]
 
 def logits_of_theirs(model: Any, source: Tensor, target: Tensor) -> Tensor:
     """Their logits for rows of sentences (sentences, tokens)."""
-    return model(input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target,
-                 use_cache=False).logits  # fmt: skip
+    return model(
+        input_ids=source, attention_mask=(source != PAD).long(), decoder_input_ids=target, use_cache=False
+    ).logits
 
 
 def documents() -> tuple[Tensor, Tensor]:

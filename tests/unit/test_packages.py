@@ -1,0 +1,76 @@
+"""The direction of imports, as the table of packages says: each may import only from packages above its own."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "tram"
+# Packages in one row do not import each other.
+ROWS = [
+    {"errors"},
+    {"files", "progress", "measuring"},
+    {"config"},
+    {"text"},
+    {"data"},
+    {"model"},
+    {"pretrained"},
+    {"translation"},
+    {"training"},
+    {"evaluation"},
+    {"synthetic", "splice"},
+    {"analysis", "bench"},
+    {"filetypes"},
+    {"service", "cluster"},
+    {"cli"},
+]
+ROW_OF = {name: number for number, row in enumerate(ROWS) for name in row}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in ROW_OF)
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imported_packages(path: Path) -> set[str]:
+    """The packages of tram that a module imports, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [node.module]
+            if node.module == "tram":
+                names = [f"tram.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("tram.")}
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_from_packages_above_its_own(path: Path) -> None:
+    own = package_of(path)
+    allowed = {name for name, row in ROW_OF.items() if row < ROW_OF[own]} | {own, "__version__", "__init__"}
+    assert imported_packages(path) <= allowed
+
+
+def test_few_modules_lie_flat() -> None:
+    assert len(list(SOURCE.glob("*.py"))) <= 10
+
+
+def test_no_module_is_longer_than_450_lines() -> None:
+    long = {
+        str(path.relative_to(SOURCE)): n
+        for path in SOURCE.rglob("*.py")
+        if (n := len(path.read_text(encoding="utf-8").splitlines())) > 450
+    }
+    assert not long
+
+
+@pytest.mark.parametrize("module", ["tram.model.transformer", "tram.model.folder", "tram.model.packing"])
+def test_the_model_loads_no_tokeniser(module: str) -> None:
+    program = f"import {module}, sys; print(*{{'tokenizers', 'sacremoses', 'sacrebleu', 'typer'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
