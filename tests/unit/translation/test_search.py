@@ -6,6 +6,7 @@ from torch import Tensor
 
 from helpers import END, START, random_ids, tiny_config, tiny_model
 from tram.model.cache import DecodingCache
+from tram.model.packing import Layout
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
 from tram.translation.search import Hypothesis, search
@@ -218,3 +219,49 @@ def test_a_search_leaves_the_model_and_its_encoding_as_they_were() -> None:
     second = search(model, encoded, LIMITS, SPECIAL, beam=3)
     assert torch.equal(encoded.states, before)
     assert first == second
+
+
+# Templates: a forced prefix, another start and banned ids
+
+
+PREFIXED = SpecialIds(start=4, end=END, target_prefix=(7, 5), banned=(PAD, 4, 6))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_forced_prefix_precedes_the_translation_and_is_no_part_of_it(beam: int) -> None:
+    """Scores and states are those of a teacher-forced pass over start, prefix and translation."""
+    model = tiny_model(tiny_config(output_bias=True, memory={"slots": 3, "side": "target"}), seed=5)
+    with torch.no_grad():
+        model.bias[END] += 2.5  # type: ignore[index]
+        source = random_ids([[5], [3]], 2)
+        state = model.initial_state(2)
+        found = search(model, model.encode(source), [9, 9], PREFIXED, beam, 1.0, state)
+        for row, hypotheses in enumerate(found):
+            best = hypotheses[0]
+            assert 6 not in best.ids
+            given = torch.tensor([[PREFIXED.decoder_input(best.ids)]])
+            own = state.select(torch.tensor([row]))
+            done = model.forced_decode(source[row : row + 1, :, : int((source[row] != PAD).sum())], given, own)
+            logits = model.logits(done.states)[2:]
+            logits[:, list(PREFIXED.banned)] = -torch.inf
+            labels = torch.tensor([*best.ids, END])
+            expected = float(logits.log_softmax(-1)[torch.arange(len(labels)), labels].sum()) / len(labels)
+            assert best.score == pytest.approx(expected, abs=1e-9)
+            after = model.advance(best.update_inputs, Layout(given), own)
+            torch.testing.assert_close(after["decoder.1.self"]["M"], done.state["decoder.1.self"]["M"])
+
+
+def test_greedy_search_after_a_prefix_takes_the_best_token_each_time() -> None:
+    model = lively_model()
+    source = random_ids([[6]], 3)
+    (found,) = search(model, model.encode(source), [8], PREFIXED, beam=1)
+    ids: list[int] = []
+    with torch.no_grad():
+        while len(ids) < 7:
+            logits = model(source, torch.tensor([[PREFIXED.decoder_input(ids)]]))[0, 0, -1]
+            logits[list(PREFIXED.banned)] = -torch.inf
+            best = int(logits.argmax())
+            if best == END:
+                break
+            ids.append(best)
+    assert found[0].ids == ids

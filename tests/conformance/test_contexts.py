@@ -1,0 +1,149 @@
+"""What every context module must do: its two faces agree, and padding, neighbours, order and storage change nothing.
+
+A new kind of context is added to `CONTEXTS`; all tests run over every member in double precision.
+"""
+
+import functools
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from helpers import START, random_ids, tiny_config, tiny_model
+from tram.model.state import State
+from tram.model.transformer import Transformer
+from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.lockstep import Cursor, Lockstep
+
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "memory, both sides": {"memory": {"slots": 3}},
+    "memory, source side": {"memory": {"slots": 3, "side": "source"}},
+    "memory, target side": {"memory": {"slots": 2, "side": "target"}},
+    "memory, all layers": {"memory": {"slots": 2, "layers": [0, 1]}},
+    "memory, learned positions": {"memory": {"slots": 3, "positions": "learned"}},
+    "memory, pre-norm, add": {"norm": "pre", "memory": {"slots": 3, "read": "add"}},
+    "memory, pre-norm, scaled": {"norm": "pre", "memory": {"slots": 3, "read": "scaled"}},
+}
+contexts = pytest.mark.parametrize("name", CONTEXTS)
+SOURCE = [[4, 3, 6, 2, 5], [2, 5, 3, 0, 1], [3]]
+TARGET = [[3, 5, 2, 4, 4], [1, 4, 7, 0, 2], [6]]
+
+
+@functools.cache
+def model_of(name: str) -> Transformer:
+    return tiny_model(tiny_config(**CONTEXTS[name]), seed=3)
+
+
+def batch() -> tuple[Tensor, Tensor]:
+    return random_ids(SOURCE, 1), random_ids(TARGET, 2, first=START)
+
+
+def close(one: Tensor, other: Tensor) -> None:
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+def close_states(one: State, other: State) -> None:
+    left, right = one.tensors(), other.tensors()
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        close(value, right[name])
+
+
+@contexts
+@torch.no_grad()
+def test_context_changes_the_logits(name: str) -> None:
+    """Otherwise the tests below would show nothing."""
+    model, (source, target) = model_of(name), batch()
+    alone = model.without_memory()(source, target)
+    whole = model(source, target)
+    assert (whole[0, 1:] - alone[0, 1:]).abs().max() > 1e-3
+
+
+@contexts
+@pytest.mark.parametrize("cuts", [(1, 2, 3, 4), (2,), (3, 4)])
+@torch.no_grad()
+def test_pieces_with_a_carried_state_equal_whole_documents(name: str, cuts: tuple[int, ...]) -> None:
+    model, (source, target) = model_of(name), batch()
+    whole = model.forced_decode(source, target)
+    state, parts = State.empty(), []
+    for start, stop in itertools.pairwise([0, *cuts, source.shape[1]]):
+        done = model.forced_decode(source[:, start:stop], target[:, start:stop], state)
+        parts.append(done.layout.grid(model.logits(done.states)))
+        state = State.from_tensors(done.state.tensors())  # stored and loaded
+    close(torch.cat(parts, 1), whole.layout.grid(model.logits(whole.states)))
+    close_states(state, whole.state)
+
+
+@contexts
+@torch.no_grad()
+def test_token_by_token_equals_whole_documents(name: str) -> None:
+    model = model_of(name)
+    source, target = random_ids([[4, 6, 3], [5, 2, 7]], 1), random_ids([[6] * 3] * 2, 2, first=START)
+    expected = model(source, target)
+    state = model.initial_state(2)
+    for t in range(3):
+        encoded = model.encode(source[:, t : t + 1], state)
+        cache = model.start_decoding(encoded, state)
+        for j in range(target.shape[2]):
+            close(model.step(target[:, t, j : j + 1], cache)[:, 0], expected[:, t, j])
+        state = model.forced_decode(encoded, target[:, t : t + 1], state).state | encoded.state
+
+
+@contexts
+@torch.no_grad()
+def test_padding_neighbours_and_order_change_nothing(name: str) -> None:
+    model, (source, target) = model_of(name), batch()
+    whole = model.forced_decode(source, target)
+    logits = whole.layout.grid(model.logits(whole.states))
+    order = torch.tensor([2, 0, 1])
+    padded = [torch.nn.functional.pad(ids, (0, 3, 0, 2)) for ids in (source[order], target[order])]
+    again = model.forced_decode(*padded)
+    found = again.layout.grid(model.logits(again.states))[:, : source.shape[1], : target.shape[2]]
+    close(found, logits[order])
+    close_states(again.state, whole.state.select(order))
+    alone = model.forced_decode(source[1:2], target[1:2])
+    close_states(alone.state, whole.state.select(torch.tensor([1])))
+
+
+@contexts
+@torch.no_grad()
+def test_an_empty_sentence_leaves_the_state_as_it_is(name: str) -> None:
+    model, (source, target) = model_of(name), batch()
+    before = model.forced_decode(source, target).state
+    empty = torch.full((3, 2, 1), PAD)
+    close_states(model.forced_decode(empty, empty, before).state, before)
+
+
+@contexts
+@pytest.mark.parametrize("beam", [1, 3])
+def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: int) -> None:
+    """Of the sentences it found itself; several documents at once, blocks of any size."""
+    model, special = model_of(name), SpecialIds()
+    documents = [[[3, 9, 4], [20, 7], [5, 5, 11, 8]], [[6, 21], [17, 3, 12]]]
+    with torch.inference_mode():
+        cursors = [Cursor(i, document, model.initial_state(1)) for i, document in enumerate(documents)]
+        found: list[list[list[int]]] = [[] for _ in documents]
+        for cursor, hypotheses in Lockstep(model, special, beam, documents=2, block=9).run(cursors):
+            found[cursor.number].append(hypotheses[0].ids)
+        for document, translations, cursor in zip(documents, found, cursors, strict=True):
+            done = State.empty()
+            for ids, translation in zip(document, translations, strict=True):
+                source = torch.tensor([[special.source(ids)]])
+                done = model.forced_decode(source, torch.tensor([[special.decoder_input(translation)]]), done).state
+            close_states(cursor.state, done)
+
+
+@contexts
+def test_a_fresh_module_with_zero_initialisation_is_the_sentence_model(name: str) -> None:
+    """Where that is promised: not for `read: norm`, whose layer norm is new."""
+    config = tiny_config(**CONTEXTS[name])
+    assert config.memory is not None
+    if config.memory.read == "norm":
+        pytest.skip("LN(h + MHA) does not start at h")
+    torch.manual_seed(1)
+    model = Transformer(config, 23).double().eval()
+    source, target = batch()
+    with torch.no_grad():
+        close(model(source, target), model.without_memory()(source, target))
