@@ -34,7 +34,9 @@ class SuiteContext(StrEnum):
 
 
 def contrast(
-    suite: Annotated[Path, typer.Argument(help="JSON lines, one item each; `tram suite` makes some.")],
+    suite: Annotated[
+        Path, typer.Argument(help="JSON lines, as `tram suite` writes; or `agreement`, which comes with tram.")
+    ],
     model: ModelFolder = None,
     history: Annotated[
         History | None,

@@ -107,7 +107,7 @@ def _accuracies(groups: Mapping[str, Sequence[ItemResult]]) -> dict[str, Accurac
 
 
 def _grouped(results: Sequence[ItemResult], name: Callable[[Item], str | None]) -> dict[str, list[ItemResult]]:
-    """The results under the names of their items, in the order of the suite; those without one are left out."""
+    """Group results by the names of their items, in the order of the suite; leave out those without one."""
     groups: dict[str, list[ItemResult]] = {}
     for result in results:
         found = name(result.item)
@@ -121,7 +121,7 @@ def _of(results: Sequence[ItemResult], phenomenon: str) -> list[ItemResult]:
 
 
 def _by_distance(results: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
-    """The results by distance, near ones first; many different distances share bins."""
+    """Group results by distance, near ones first; many different distances share bins."""
     found = sorted(result.item.distance for result in results if result.item.distance is not None)
     several = len(set(found)) > COLUMNS
     names = {distance: _bin(distance) if several else str(distance) for distance in found}
@@ -138,7 +138,7 @@ def _bin(distance: int) -> str:
 
 
 def contrast_table(summary: Summary) -> str:
-    """A line for each phenomenon or pronoun, a column for each distance; intervals stand below the numbers."""
+    """Return a line per phenomenon or pronoun and a column per distance, with intervals below the numbers."""
     columns = [*summary.by_distance, "all"]
     rows = {name: summary.by_phenomenon_and_distance[name] | {"all": accuracy}
             for name, accuracy in summary.by_phenomenon.items()}  # fmt: skip
@@ -198,7 +198,7 @@ def _has(field: str, value: str, item: Item) -> bool:
 
 
 def context_table(shares: Mapping[str, Mapping[str, Any]]) -> str:
-    """A line for each group of items, a column for each kind of context."""
+    """Return a line per group of items and a column per kind of context."""
     kinds = [kind for kind in shares["all"] if kind != "items"]
     width = max(14, *(len(name) + 2 for name in shares))
     lines = [

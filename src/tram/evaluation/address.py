@@ -1,4 +1,4 @@
-"""Form of address in free output: does a translation say du or Sie where the reference does, and does it keep to one?
+"""Form of address in free output: agreement with the reference, and consistency within a document.
 
     form_of("Kommst du?", german)                                  # "T"
     form_of("Sie warten.", german, "You are waiting.", english)      # "V"; without the source it could be "they"
@@ -149,7 +149,7 @@ def _kept(forms: list[str | None]) -> list[int]:
 
 
 def address_table(summary: Mapping[str, Any]) -> str:
-    """A line for each share, a column for each translation."""
+    """Return a line per share and a column per translation."""
     reference = summary["reference"]
     systems = {name: values for name, values in summary.items() if name != "reference"}
     marked = ", ".join(f"{count:,} {name}" for name, count in reference["marked"].items())

@@ -1,6 +1,6 @@
-"""The agreement probe: does the pronoun for "it" agree with the article that the model itself gave the noun?
+"""The agreement probe: a pronoun for "it" must agree with the article that the model itself gave the noun.
 
-    items = read_agreement("agreement.jsonl")
+    items = read_items("agreement.jsonl")
     results = judge_agreement(translator, items)
     print(agreement_table(results))
 
@@ -121,7 +121,7 @@ def _mean_over_genders(counts: Values) -> Values:
 
 
 def agreement_table(results: Sequence[AgreementResult]) -> str:
-    """A line for each distance and gender, a column for each kind of context."""
+    """Return a line per distance and gender and a column per kind of context."""
     summary = agreement_summary(results)
     kinds = list(results[0].translations)
     lines = [

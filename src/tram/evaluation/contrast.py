@@ -1,4 +1,4 @@
-"""Contrastive tests: does a model find the right translation more probable than wrong ones, given what stood before?
+"""Contrastive tests: whether a model finds the right translation more probable than wrong ones, given its context.
 
     results = score_suite(translator, read_suite("suite.jsonl"), "gold")
     results[0].right                           # the reference is more probable than all variants
@@ -100,7 +100,7 @@ class _Context:
 
 
 def _contexts(translator: Translator, items: Sequence[Item], history: History) -> Iterable[_Context]:
-    """The different contexts, each with its items, as ids."""
+    """Return the different contexts, each with its items, as ids."""
     source_texts = [item.source for item in items]
     target_texts = [text for item in items for text in (item.reference, *item.contrastive)]
     if history != "none":
@@ -119,7 +119,7 @@ def _contexts(translator: Translator, items: Sequence[Item], history: History) -
 
 
 def _context_key(item: Item, history: History) -> tuple[tuple[str, ...], ...]:
-    """What is taken in before an item: source sentences, and target sentences if they are given."""
+    """Return what is read before an item: source sentences, and target sentences if they are given."""
     if history == "none":
         return ((),)
     return (item.source_context, item.target_context) if history == "gold" else (item.source_context,)

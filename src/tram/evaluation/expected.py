@@ -1,4 +1,4 @@
-"""Generative suites in the style of CTXPro: translate the context and the sentence; is the expected word there?
+"""Generative suites in the style of CTXPro: the translation of a sentence in context must have the expected word.
 
     items = read_items("ctxpro-formality.jsonl")
     results = judge_expected(translator, items)
@@ -130,7 +130,7 @@ def _balanced(counts: Values) -> Values:
 
 
 def expected_table(results: Sequence[ExpectedResult]) -> str:
-    """A line for all items, for each rule and for the forms of address; a column for each kind of context."""
+    """Return a line for all items, per rule and for the forms of address, and a column per kind of context."""
     summary = expected_summary(results)
     kinds = list(results[0].translations)
     width = max(16, *(len(name) + 2 for name in summary))

@@ -1,4 +1,4 @@
-"""The maker of contrastive items with pronouns from aligned documents: which gender has "it" in the other language?
+"""The maker of contrastive items from aligned documents, in which context decides the gender of a pronoun.
 
     genders = NounGenders(german).learn(sentences)
     items = make_pronouns(read_parallel("dev.en", "dev.de"), english, german, genders)

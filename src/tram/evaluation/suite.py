@@ -19,6 +19,7 @@ from tram.evaluation.contexts import others
 from tram.evaluation.expected import ExpectedItem
 
 AnyItem = TypeVar("AnyItem", bound=BaseModel)
+SHIPPED = Path(__file__).parent / "suites"
 PRONOUNS = ("er", "sie", "es")
 OTHER = "other"
 
@@ -70,7 +71,7 @@ def _words(text: str) -> list[str]:
 
 
 def _first_difference(left: list[str], right: list[str]) -> int:
-    """Number of leading words that are the same."""
+    """Return the number of leading words that are the same."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((number for number, (a, b) in pairs if a != b), min(len(left), len(right)))
 
@@ -80,14 +81,24 @@ def read_suite(path: Path | str) -> list[Item]:
     return _read(Path(path), Item)
 
 
+def find_suite(path: Path | str) -> Path:
+    """Return the file of a suite: a path, or the name of one that comes with tram (`agreement`)."""
+    shipped = SHIPPED / f"{path}.jsonl"
+    return shipped if not Path(path).exists() and shipped.is_file() else Path(path)
+
+
 def read_items(path: Path | str) -> list[Item] | list[ExpectedItem] | list[AgreementItem]:
-    """Read a suite of any kind; what its first item has tells which: `contrastive`, `expected` or `antecedent`."""
-    for _, line in Lines(Path(path)):
+    """Read a suite of any kind; what its first item has tells which: `contrastive`, `expected` or `antecedent`.
+
+    path: a file, or the name of a suite that comes with tram.
+    """
+    path = find_suite(path)
+    for _, line in Lines(path):
         if line and not line.isspace():
             if re.search(r'"antecedent"\s*:', line):
-                return _read(Path(path), AgreementItem)
+                return _read(path, AgreementItem)
             if re.search(r'"expected"\s*:', line):
-                return _read(Path(path), ExpectedItem)
+                return _read(path, ExpectedItem)
             break
     return read_suite(path)
 

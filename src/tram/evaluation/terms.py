@@ -1,4 +1,4 @@
-"""Consistency of terms: are source terms that come several times in a document translated alike?
+"""Consistency of terms: the share of repeated source terms of a document that are translated alike.
 
     lexicon = term_variants(sources, references, english, german)         # from the reference translations at hand
     summary = measure_terms(sources, references, {"own": translations}, english, german)
@@ -138,7 +138,7 @@ def _counts(
 
 
 def terms_table(summary: Mapping[str, Any]) -> str:
-    """A line for the reference and for each translation."""
+    """Return a line for the reference and for each translation."""
     reference = summary["reference"]
     lines = [
         f"Terms: {reference['terms']:,} source terms with several translations come at least twice in a document, "
