@@ -111,8 +111,47 @@ def html() -> Sample:
     return Sample("page.html", HTML.encode("latin-1"), sentences)
 
 
+PO = r"""# A comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\n"
+
+#. extracted
+#: main.c:1
+#, c-format
+msgctxt "menu"
+msgid "Open the <b>file</b> %s.\n"
+msgstr ""
+
+msgid "Already done. Twice."
+msgstr "Schon fertig. Zweimal."
+
+#, fuzzy, c-format
+#| msgid "Old message"
+msgid "A new message with \"quotes\"\n"
+"on two lines."
+msgstr "Alt"
+
+#, c-format
+msgid "%d file"
+msgid_plural "%d files found"
+msgstr[0] ""
+msgstr[1] ""
+
+#~ msgid "Obsolete"
+#~ msgstr "Veraltet"
+"""
+
+
+def po() -> Sample:
+    sentences = ("Open the file %s.", "Already done.", "Twice.", "%d file", "%d files found")
+    return Sample("de.po", PO.encode(), sentences, bilingual=True)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
     "html": html,
+    "po": po,
 }

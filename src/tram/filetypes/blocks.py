@@ -61,7 +61,7 @@ class Block:
     """The sentences of a block.
 
     start, end: the part of the file that the block is written to.
-    target: the existing translation, plain; the block is then context and not translated.
+    target: the existing translation; the block is then context and not translated.
     lines: it is plain text, whose first line may begin with a mark of a list item.
     bilingual: the translation is written beside the source, so that even one equal to the source changes the file.
     """
@@ -73,7 +73,7 @@ class Block:
         start: int,
         end: int,
         *,
-        target: str | None = None,
+        target: Sequence[Item] | None = None,
         target_language: str | None = None,
         translate: bool = True,
         bilingual: bool = False,
@@ -90,9 +90,11 @@ class Block:
         regions = [] if sum(i.kind == "opaque" for i in items) > PLACEHOLDERS else list(_regions(text, language, lines))
         targets: list[str] = []
         if target is not None and regions:
-            targets = [target[a:b] for a, b in sentence_regions(target, target_language or language)]
+            plain = "".join(item.text if item.kind in ("text", "opaque") else item.plain for item in target)
+            targets = [plain[a:b] for a, b in sentence_regions(plain, target_language or language)]
             if len(targets) != len(regions):
-                regions, targets = [(regions[0][0], regions[-1][1])], [target]
+                regions, targets = [(regions[0][0], regions[-1][1])], [plain.strip()]
+            targets = [WRAP.sub(" ", text) for text in targets]
         self._pieces: list[Item | _Sentence] = list(_pieces(items, regions))
         self.segments: list[Segment] = []
         for piece in self._pieces:

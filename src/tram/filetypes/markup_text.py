@@ -1,0 +1,46 @@
+"""Strings that may contain tags, such as messages of programs and subtitles."""
+
+from collections.abc import Iterator
+
+from tram.filetypes.blocks import Item
+from tram.filetypes.html_tags import TOKEN, VOID
+
+
+def marked_up_items(text: str) -> Iterator[Item]:
+    """Yield the items of a string with HTML-like tags; `data` of a tag is what to write.
+
+    A tag without a partner, such as `<file>` in a message, is copied like a word.
+    """
+    matches = list(TOKEN.finditer(text))
+    paired = _paired([(m["name"] or "", m["close"] or "", m[0]) for m in matches])
+    position = 0
+    for number, match in enumerate(matches):
+        if match.start() > position:
+            yield Item("text", position, match.start(), text[position : match.start()])
+        name, position = (match["name"] or "").lower(), match.end()
+        raw = match[0]
+        if number in paired:
+            yield Item("close" if match["close"] else "open", match.start(), position, name=name, data=raw)
+        elif name == "br":
+            yield Item("line", match.start(), position, data=raw)
+        elif not match["close"] and (raw.endswith("/>") or name in VOID):
+            yield Item("empty", match.start(), position, data=raw)
+        else:
+            yield Item("opaque", match.start(), position, raw)
+    if position < len(text):
+        yield Item("text", position, len(text), text[position:])
+
+
+def _paired(tags: list[tuple[str, str, str]]) -> set[int]:
+    """Return the indices of tags that have a partner."""
+    opened: list[int] = []
+    result: set[int] = set()
+    for i, (name, close, raw) in enumerate(tags):
+        if close:
+            partner = next((j for j in reversed(opened) if tags[j][0] == name), None)
+            if partner is not None:
+                result |= {i, partner}
+                opened = opened[: opened.index(partner)]
+        elif name and not raw.endswith("/>"):
+            opened.append(i)
+    return result

@@ -1,0 +1,246 @@
+"""Gettext PO files: empty and fuzzy entries are translated, all others are context; only `msgstr` fields change.
+
+polib checks the syntax and unescapes; the places of fields come from a scan of the lines, so that everything else
+(comments, wrapping, order, obsolete entries) stays byte for byte.
+"""
+
+import gettext
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tram.errors import InputError
+from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translation, Translations
+from tram.filetypes.blocks import Block, Event
+from tram.filetypes.encoding import Decoded, decode
+from tram.filetypes.extras import load
+from tram.filetypes.markup_text import marked_up_items
+
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+KEYWORD = re.compile(r"\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
+CHARSET = re.compile(rb"charset=([\w.:-]+)")
+# Plural forms by language, for headers that have none; English and everything else that is not listed has two.
+PLURAL_FORMS = {
+    "ja ko zh vi th id ms": "nplurals=1; plural=0;",
+    "fr pt_BR": "nplurals=2; plural=(n > 1);",
+    "cs sk": "nplurals=3; plural=(n==1) ? 0 : (n>=2 && n<=4) ? 1 : 2;",
+    "ru uk be sr hr bs": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20)"
+    " ? 1 : 2);",
+    "pl": "nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);",
+    "lt": "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);",
+    "ro": "nplurals=3; plural=(n==1 ? 0 : (n==0 || (n%100 > 0 && n%100 < 20)) ? 1 : 2);",
+    "sl": "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);",
+    "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
+}
+DEFAULT_FORMS = "nplurals=2; plural=(n != 1);"
+
+
+@dataclass
+class _Entry:
+    """The fields of an entry: their texts, and where they are in the file."""
+
+    start: int
+    texts: dict[str, str] = field(default_factory=dict)
+    flags: list[tuple[int, int]] = field(default_factory=list)  # lines with flags
+    previous: list[tuple[int, int]] = field(default_factory=list)  # lines with the message before it changed
+    first: int = 0  # start of msgstr
+    end: int = 0
+    is_fuzzy: bool = False
+    blocks: list[Block] = field(default_factory=list)
+
+    @property
+    def sources(self) -> list[str]:
+        return [self.texts[key] for key in ("msgid", "msgid_plural") if key in self.texts]
+
+    @property
+    def targets(self) -> list[str]:
+        return [text for key, text in self.texts.items() if key.startswith("msgstr")]
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
+    """Read a PO file as one document."""
+    polib = load("polib", name)
+    charset = CHARSET.search(content[:8192])
+    encoding = charset[1].decode() if charset and charset[1] != b"CHARSET" else None
+    decoded = decode(name, content, encoding)
+    # Characters at which polib would see the end of a line.
+    text = re.sub("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", decoded.text)
+    try:
+        parsed = polib.pofile(text.replace("\r\n", "\n") + "\n", encoding="utf-8")
+    except (OSError, ValueError, IndexError, AttributeError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        where = f":{line[1]}" if line else ""
+        raise InputError(f"{name}{where}: is not a valid PO file; check it with `msgfmt --check`") from None
+    entries = list(_entries(decoded.text, polib.unescape))
+    if len(entries) != sum(not entry.obsolete for entry in parsed) + bool(parsed.metadata):
+        entries = [entry for entry in entries if "msgid" in entry.texts]
+    if any("msgid" not in entry.texts or not entry.targets for entry in entries):
+        raise InputError(f"{name}: is not a valid PO file; check it with `msgfmt --check`")
+    return _PoDocument(decoded, entries, options, polib.escape)
+
+
+def _entries(text: str, unescape: Callable[[str], str]) -> Iterator[_Entry]:
+    """Yield the entries of a file that are not obsolete."""
+    entry, key = _Entry(0), ""
+    for match in LINE.finditer(text):
+        start, end = match.span()
+        line = match[0].strip()
+        keyword = KEYWORD.match(match[0])
+        begins = line.startswith("#") or (keyword and keyword[1] in ("msgid", "msgctxt") and keyword[1] in entry.texts)
+        if entry.targets and (begins or (keyword and keyword[1] in ("msgid", "msgctxt"))):
+            yield entry
+            entry, key = _Entry(start), ""
+        if line.startswith("#"):
+            key = ""
+            if line.startswith("#,"):
+                entry.flags.append((start, end))
+                entry.is_fuzzy = entry.is_fuzzy or "fuzzy" in re.split(r"[,\s]+", line)
+            elif line.startswith("#|"):
+                entry.previous.append((start, end))
+        elif keyword or (line.startswith('"') and key):
+            if keyword:
+                key = keyword[1]
+                entry.start = start if not entry.texts else entry.start
+                entry.first = start + len(match[0]) - len(match[0].lstrip()) if not entry.targets else entry.first
+            string = line[line.index('"') + 1 : max(line.rindex('"'), line.index('"') + 1)]
+            entry.texts[key] = entry.texts.get(key, "") + unescape(string)
+            entry.end = start + len(match[0].rstrip())
+    if entry.texts:
+        yield entry
+
+
+class _PoDocument(FileDocument):
+    def __init__(
+        self, decoded: Decoded, entries: list[_Entry], options: ReadOptions, escape: Callable[[str], str]
+    ) -> None:
+        self.decoded = decoded
+        self.escape = escape
+        self.header = next((e for e in entries if e.texts["msgid"] == "" and "msgctxt" not in e.texts), None)
+        self.entries = [entry for entry in entries if entry is not self.header]
+        self.header_text = self._header(options)
+        forms = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=\s*([^;\n]+)", self.header_text)
+        self.nplurals, self.form = int(forms[1]) if forms else 2, _plural(forms[2] if forms else "n != 1")
+        for entry in self.entries:
+            entry.blocks = list(self._blocks(entry, options))
+        self.documents = [[segment for e in self.entries for block in e.blocks for segment in block.segments]]
+
+    def _header(self, options: ReadOptions) -> str:
+        """Return the header with language, encoding and plural forms where it lacks them."""
+        text = self.header.targets[0] if self.header else ""
+        if options.target_language is None or not text:
+            return text
+        fields = {"Language": options.target_language}
+        if any("msgid_plural" in entry.texts for entry in self.entries):
+            fields["Plural-Forms"] = plural_forms(options.target_language)
+        text = text.replace("charset=CHARSET", "charset=UTF-8")
+        for name, value in fields.items():
+            if re.search(rf"^{name}:[ \t]*(?:nplurals=INTEGER.*)?$", text, re.M):
+                text = re.sub(rf"^{name}:.*$", f"{name}: {value}", text, flags=re.M)
+            elif not re.search(rf"^{name}:", text, re.M):
+                text = text.rstrip("\n") + f"\n{name}: {value}\n"
+        return text
+
+    def _blocks(self, entry: _Entry, options: ReadOptions) -> Iterator[Block]:
+        done = all(entry.targets) and not entry.is_fuzzy
+        targets = [entry.targets[self.form(n) if len(entry.targets) > self.form(n) else -1] for n in (1, 5)]
+        for source, target in zip(entry.sources, targets, strict=False):
+            yield Block(
+                list(marked_up_items(source)),
+                options.source_language,
+                entry.first,
+                entry.end,
+                target=list(marked_up_items(target)) if done else None,
+                target_language=options.target_language,
+                bilingual=True,
+            )
+
+    def write(self, translations: Translations) -> bytes:
+        """Return the file with the fields of the entries that were translated."""
+        self.check(translations)
+        given = iter(translations[0])
+        edits: list[tuple[int, int, str]] = []
+        if self.header and self.header_text != self.header.targets[0]:
+            edits.append((self.header.first, self.header.end, self._field("msgstr", self.header_text)))
+        for entry in self.entries:
+            found = [[next(given) for _ in block.segments] for block in entry.blocks]
+            flat = [translation for row in found for translation in row]
+            if flat and None not in flat:
+                edits += self._edits(entry, found)
+        text, position, parts = self.decoded.text, 0, []
+        for start, end, new in sorted(edits):
+            parts += [text[position:start], new]
+            position = end
+        return self.decoded.encode("".join([*parts, text[position:]]))
+
+    def _edits(self, entry: _Entry, found: list[list[Translation | None]]) -> Iterator[tuple[int, int, str]]:
+        new = [_text(block.events(row)) for block, row in zip(entry.blocks, found, strict=True)]
+        if "msgid_plural" in entry.texts:
+            singular = self._singular(entry)
+            forms = [new[0] if i == singular else new[-1] for i in range(self.nplurals)]
+            written = self.newline.join(self._field(f"msgstr[{i}]", form) for i, form in enumerate(forms))
+        else:
+            written = self._field("msgstr", new[0])
+        yield entry.first, entry.end, written
+        doubtful = any(translation and translation.doubtful for row in found for translation in row)
+        if doubtful and not entry.is_fuzzy:
+            yield entry.start, entry.start, f"#, fuzzy{self.newline}"
+        elif entry.is_fuzzy and not doubtful:
+            for start, end in entry.flags:
+                flags = [
+                    flag for flag in re.split(r"[,\s]+", self.decoded.text[start:end]) if flag not in ("", "#", "fuzzy")
+                ]
+                yield start, end, f"#, {', '.join(flags)}{self.newline}" if flags else ""
+            yield from ((start, end, "") for start, end in entry.previous)
+
+    def _singular(self, entry: _Entry) -> int:
+        """Return the form that takes the singular; -1 if that form has other numbers too, which the text lacks."""
+        form = self.form(1)
+        only_one = all(self.form(n) != form for n in range(200) if n != 1)
+        same = sorted(re.findall(r"%[\w(]|\{", entry.sources[0])) == sorted(re.findall(r"%[\w(]|\{", entry.sources[1]))
+        return form if self.nplurals > 1 and (only_one or same) else -1
+
+    @property
+    def newline(self) -> str:
+        return "\r\n" if "\r\n" in self.decoded.text[:1000] else "\n"
+
+    def _field(self, name: str, text: str) -> str:
+        """Return a field as gettext writes it: one line of the file for each line of the text."""
+        lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+        quoted = [f'"{self.escape(line)}"' for line in lines] or ['""']
+        return f"{name} " + self.newline.join(['""', *quoted] if len(quoted) > 1 else quoted)
+
+
+def _text(events: Sequence[Event]) -> str:
+    return "".join(event if isinstance(event, str) else event.data or event.text for event in events)
+
+
+def plural_forms(language: str) -> str:
+    """Return the Plural-Forms field of a language."""
+    for names, forms in PLURAL_FORMS.items():
+        if {language.replace("-", "_"), re.split("[-_]", language)[0]} & set(names.split()):
+            return forms
+    return DEFAULT_FORMS
+
+
+def _plural(expression: str) -> Callable[[int], int]:
+    """Return which form a number takes."""
+    compiled: Any
+    try:
+        compiled = gettext.c2py(expression.strip())
+        compiled(1)
+    except (ValueError, ArithmeticError, RecursionError):
+        compiled = gettext.c2py("n != 1")
+    return compiled
+
+
+FILETYPE = FileType(
+    "po",
+    (".po", ".pot"),
+    matches=lambda content: (
+        re.search(rb'^msgid\s+"', content[:65536], re.M) is not None
+        and re.search(rb'^msgstr(?:\[0\])?\s+"', content[:65536], re.M) is not None
+    ),
+    read=read,
+    aliases=("gettext", "pot"),
+)

@@ -1,0 +1,120 @@
+"""PO files: what is translated, what is context, and what gettext thinks of the result."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import polib
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filetype_samples import PO
+from tram.errors import InputError
+from tram.filetypes import ReadOptions, Rendition, Segment, by_sentences, translate_document
+from tram.filetypes.registry import read_bytes
+
+CZECH = r"""msgid ""
+msgstr ""
+"Language: \n"
+"Content-Type: text/plain; charset=CHARSET\n"
+"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\n"
+
+msgid "One file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+"""
+
+
+def upper(content: str, doubtful: bool = False, options: ReadOptions | None = None) -> str:
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
+        return [[Rendition(s.text.upper(), doubtful=doubtful) if s.translate else None for s in d] for d in documents]
+
+    return translate_document(read_bytes("x.po", content.encode(), options=options), translate)[0].decode()
+
+
+def test_empty_and_fuzzy_entries_are_translated_and_the_rest_is_kept() -> None:
+    entries = {entry.msgid: entry for entry in polib.pofile(upper(PO))}
+    assert entries["Open the <b>file</b> %s.\n"].msgstr == "OPEN THE <b>FILE</b> %S.\n"
+    assert entries["Already done. Twice."].msgstr == "Schon fertig. Zweimal."
+    once_fuzzy = entries['A new message with "quotes"\non two lines.']
+    assert once_fuzzy.msgstr == 'A NEW MESSAGE WITH "QUOTES"\nON TWO LINES.'
+    assert once_fuzzy.flags == ["c-format"]
+    assert once_fuzzy.previous_msgid is None
+    assert entries["%d file"].msgstr_plural == {0: "%D FILE", 1: "%D FILES FOUND"}
+    assert entries["Obsolete"].msgstr == "Veraltet"
+
+
+def test_a_doubtful_translation_is_fuzzy() -> None:
+    entries = {entry.msgid: entry for entry in polib.pofile(upper(PO, doubtful=True))}
+    assert "fuzzy" in entries["Open the <b>file</b> %s.\n"].flags
+    assert not entries["Already done. Twice."].flags
+
+
+def test_existing_translations_are_offered_sentence_by_sentence() -> None:
+    segments = read_bytes("x.po", PO.encode()).documents[0]
+    assert [(s.text, s.target) for s in segments if s.target] == [
+        ("Already done.", "Schon fertig."),
+        ("Twice.", "Zweimal."),
+    ]
+    assert all(not s.translate for s in segments if s.target)
+
+
+def test_a_header_gets_the_plural_forms_of_the_language_and_every_form_a_text() -> None:
+    written = upper(CZECH, options=ReadOptions(target_language="cs"))
+    assert '"Language: cs\\n"' in written
+    assert "charset=UTF-8" in written
+    assert polib.pofile(written)[0].msgstr_plural == {0: "ONE FILE", 1: "%D FILES", 2: "%D FILES"}
+
+
+def test_a_form_for_many_numbers_does_not_lose_the_number() -> None:
+    written = upper(CZECH, options=ReadOptions(target_language="ru"))  # 1, 21, 31, … have one form
+    assert set(polib.pofile(written)[0].msgstr_plural.values()) == {"%D FILES"}
+
+
+def test_line_ends_and_encodings_are_kept() -> None:
+    content = PO.replace("\n", "\r\n").replace("UTF-8", "ISO-8859-1").encode("latin-1")
+    document = read_bytes("x.po", content)
+    written, _ = translate_document(document, lambda d: [[Rendition("é") if s.translate else None for s in d[0]]])
+    assert b"\xe9" in written
+    assert written.count(b"\r\n") == written.count(b"\n")
+    with pytest.raises(InputError, match=r"x\.po.*UTF-8"):
+        translate_document(document, lambda d: [[Rendition("漢") if s.translate else None for s in d[0]]])
+
+
+@pytest.mark.parametrize("wrong", ['msgid "a"\nmsgid "b"\n', 'msgid "a" b"\nmsgstr ""\n', "hello\n", 'msgid "a"\n'])
+def test_a_wrong_file_is_refused(wrong: str) -> None:
+    with pytest.raises(InputError, match=r"x\.po.*msgfmt"):
+        read_bytes("x.po", wrong.encode(), format="po")
+
+
+PIECES = ["Open %s.", "\\n", "<b>bold</b>", '\\"q\\"', "%(name)s", "\\t", "<file>", " ", "- item", "\\\\", "Done!", "…"]
+strings = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+
+
+def po_file(messages: list[str]) -> str:
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+    return header + "".join(
+        f'\n#: x:{i}\nmsgctxt "{i}"\nmsgid "{text}"\nmsgstr ""\n' for i, text in enumerate(messages)
+    )
+
+
+@given(st.lists(strings, max_size=5))
+def test_generated_messages_are_copied_exactly_by_an_identity_translation(messages: list[str]) -> None:
+    content = po_file(messages)
+    document = read_bytes("x.po", content.encode())
+    written, _ = translate_document(document, by_sentences(lambda texts: texts))
+    for entry in polib.pofile(written.decode()):
+        assert entry.msgstr in (entry.msgid, "")
+        assert entry.msgstr or not any(map(str.isalnum, entry.msgid.replace("<file>", "")))
+
+
+@pytest.mark.skipif(shutil.which("msgfmt") is None, reason="gettext is not installed")
+def test_gettext_accepts_the_result(tmp_path: Path) -> None:
+    path = tmp_path / "x.po"
+    for content in (PO, po_file(["Line one\\nline two\\n", "\\nx %s", '\\"']), CZECH.replace("CHARSET", "UTF-8")):
+        document = read_bytes("x.po", content.encode(), options=ReadOptions(target_language="cs"))
+        path.write_bytes(translate_document(document, by_sentences(lambda texts: [t.upper() for t in texts]))[0])
+        done = subprocess.run(["msgfmt", "--check-format", "-o", "-", path], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
