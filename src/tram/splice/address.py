@@ -83,16 +83,18 @@ class AddressSentences:
 
 
 def _has_pronoun(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
-    """Return whether the target has a personal pronoun of the form; True without a form."""
-    known = rules.target.need("address").forms
-    return form is None or not known[form].words.isdisjoint(tokens.lower)
+    """Return whether the target has a personal pronoun of the form, with its capital letter; True without a form."""
+    if form is None:
+        return True
+    found = [word for word in tokens.target if word.lower() in rules.target.need("address").forms[form].words]
+    return any(form in rules.familiar_forms or is_capitalized(word) for word in found)
 
 
 def _is_honorific(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
     """Return whether a familiar form is capitalized inside a sentence, as in old letters and at court."""
     familiar = rules.familiar_words.get(form or "", frozenset())
     return any(
-        is_capitalized(word) and word.lower() in familiar and is_word(before)
+        is_capitalized(word) and word.lower() in familiar and (is_word(before) or before == ",")
         for before, word in pairwise(tokens.target)
     )
 

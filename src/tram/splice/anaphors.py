@@ -12,6 +12,7 @@ from tram.splice.rules import Role, Rules
 from tram.splice.words import Pair, Tokenized, clause, is_capitalized, is_word, spans
 
 MOST_PRONOUNS = 2  # in one sentence
+LEAST_DICE = 0.03  # of a noun that a pronoun replaces and its translation
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ def _can_be_exchanged(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
         if word in rules.agreeing and not _noun_follows(tokens.target, at, rules):
             return False
     if slot.role == "accusative":
-        return slot.at > 0 and tokens.lower[slot.at - 1] not in rules.before_stressed
+        stressed = slot.at == 0 or tokens.lower[slot.at - 1] in rules.before_stressed
+        return not stressed and rules.sentence_verbs.isdisjoint(tokens.lower)
     return slot.role != "nominative" or _is_sure_subject(tokens, slot.at, rules)
 
 
@@ -213,7 +215,7 @@ def _possessive_opens(tokens: Tokenized, rules: Rules) -> bool:
 
 def replace_noun(antecedent: Antecedent, rules: Rules) -> Anaphor | None:
     """Return the sentence with a pronoun instead of its noun phrase, if that leaves right sentences on both sides."""
-    if antecedent.case is None or not antecedent.definite:
+    if antecedent.case is None or not antecedent.definite or antecedent.dice < LEAST_DICE:
         return None
     pair = antecedent.pair
     role: Role = antecedent.case

@@ -21,7 +21,7 @@ class Antecedent:
     """A sentence pair and the noun that later pronouns refer to.
 
     source_range, target_range: the words of the noun phrase; case: of the noun phrase, None where a pronoun could not
-    replace it; definite: whether it has a definite determiner on both sides.
+    replace it; definite: whether it has a definite determiner on both sides; dice: how well the nouns go together.
     """
 
     pair: Pair
@@ -32,6 +32,7 @@ class Antecedent:
     target_range: tuple[int, int]
     case: Case | None
     definite: bool
+    dice: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ def find_antecedent(
         target_range=(phrase.start, phrase.end),
         case=phrase.case,
         definite=definite,
+        dice=dictionary.dice(tokens.source[source[1] - 1], noun),
     )
 
 
@@ -83,8 +85,10 @@ def _subject(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> _Phrase
         at += 1
     if genders is None or at + 1 >= len(target) or not _is_noun(target[at]):
         return None
-    if not rules.is_singular_verb(target[at + 1]) or _is_subject(target[at + 2 : at + 3], rules):
+    if target[at + 1] not in lexicon.verbs or _is_subject(target[at + 2 : at + 3], rules):
         return None  # "Diese Frage muss ich stellen"
+    if tokens.lower[at + 1] in rules.to_be and target[at + 2 : at + 3] == [","]:
+        return None  # "Die Wahrheit ist, dass …"
     gender = lexicon.agrees(target[at], _narrowed(genders, target[at - 1], rules))
     return None if gender is None else _Phrase(0, at + 1, gender, "nominative")
 

@@ -11,6 +11,7 @@ class Dictionary:
     """Counts of words, of nouns and of both together; add pairs, then ask for scores."""
 
     def __init__(self) -> None:
+        self.pairs = 0
         self.sources: Counter[str] = Counter()
         self.nouns: Counter[str] = Counter()
         self._together: Counter[tuple[str, str]] = Counter()
@@ -20,6 +21,7 @@ class Dictionary:
         source = {word for word in tokens.source if len(word) >= LEAST_LETTERS}
         # The first word of a sentence is capitalized whatever it is.
         nouns = {word for word in tokens.target[1:] if is_capitalized(word) and len(word) >= LEAST_LETTERS}
+        self.pairs += 1
         self.sources.update(source)
         self.nouns.update(nouns)
         self._together.update([(word, noun) for noun in nouns for word in source])

@@ -39,6 +39,12 @@ class NounCounts:
         verbs = "|".join(sorted(rules.singular_verbs))
         self._subject = re.compile(rf"({'|'.join(articles)}) ([A-ZÄÖÜ][\w-]+) (?:{verbs})\b")
         self._articles = articles
+        subjects = "|".join(
+            sorted({rules.pronouns["nominative"]["m"], rules.pronouns["nominative"]["n"], rules.anyone})
+        )
+        ending = r"([a-zäöüß]+te?)"
+        self._verb = re.compile(rf"\b(?:(?:{subjects}|{subjects.title()}) {ending}|{ending} (?:{subjects}))\b")
+        self._verbs: set[str] = set()
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._relatives: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._capitalized: set[str] = set()
@@ -50,6 +56,7 @@ class NounCounts:
         if subject := self._subject.match(target):
             self._counts[subject[2]][self._articles[subject[1]]] += 1
         self._capitalized.update(self._noun.findall(target))
+        self._verbs.update(found for match in self._verb.findall(target) for found in match)
         for noun, relative in _RELATIVE.findall(source):
             self._relatives[noun][relative] += 1
 
@@ -59,7 +66,8 @@ class NounCounts:
         persons = self._with_feminine() | self._rules.persons
         people = {noun for noun, seen in self._relatives.items() if seen["who"] > max(1, 2 * seen["which"])}
         people |= self._rules.source_persons
-        return GenderLexicon(genders, dict(self._counts), persons, people, self._rules.person_endings)
+        verbs = self._rules.singular_verbs | {word for word in self._verbs if self._rules.is_singular_verb(word)}
+        return GenderLexicon(genders, dict(self._counts), persons, people, self._rules.person_endings, verbs)
 
     def _with_feminine(self) -> set[str]:
         """Return nouns that have a feminine, and their feminines: Minister and Ministerin, but not Term and Termin."""
@@ -86,7 +94,8 @@ class GenderLexicon:
     """Nouns with one clear gender; compounds have the gender of their last part.
 
     genders: clear genders; evidence: determiners by noun, where too few or at odds, too; persons: target nouns;
-    source_persons: source nouns; person_endings: last parts of compounds that are persons.
+    source_persons: source nouns; person_endings: last parts of compounds that are persons;
+    verbs: finite verbs in the singular, seen beside a pronoun.
     """
 
     def __init__(
@@ -96,12 +105,14 @@ class GenderLexicon:
         persons: Iterable[str] = (),
         source_persons: Iterable[str] = (),
         person_endings: tuple[str, ...] = (),
+        verbs: Iterable[str] = (),
     ):
         self.genders = genders
         self.evidence = evidence or {}
         self.persons = frozenset(persons)
         self.source_persons = frozenset(source_persons)
         self.person_endings = person_endings
+        self.verbs = frozenset(verbs)
 
     def is_person(self, noun: str) -> bool:
         """Return whether the noun, or the last part of a compound, is a person."""
@@ -139,16 +150,18 @@ class GenderLexicon:
 
 
 def has_slip(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> bool:
-    """Return whether a target sentence has a wrong article, as corpora do: "das Pelz", "das richtiges Kennwort"."""
+    """Return whether a target sentence has a wrong article, as corpora do: "das Pelz", "das neues Haus", "die Die"."""
     kinds = {context: kind for kind, contexts in rules.gender_evidence.items() for context in contexts}
     for at, word in enumerate(tokens.lower[:-2]):
         kind = kinds.get(word)
         noun = tokens.target[at + 1]
+        if word in rules.all_determiners and noun.lower() == word and noun != word:
+            return True
         ending = rules.strong_after_definite.get(word)
         if ending and noun.endswith(ending) and rules.is_adjective(noun) and tokens.target[at + 2][:1].isupper():
             return True
         known = lexicon.genders.get(noun)
-        if kind is None or known is None or lexicon.evidence[noun].total() < WELL_KNOWN:
+        if kind is None or known is None or lexicon.evidence[noun].total() < 2 * LEAST_EVIDENCE:
             continue
         if known != kind and not (kind == "x" and known != "f"):
             return True

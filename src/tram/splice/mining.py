@@ -21,9 +21,10 @@ from tram.text.held_out import held_out_noun, held_out_sentence
 
 TARGET_LONGER = 1.2  # how much longer than the source a translation may be
 LEAST_CHARACTERS = 8
-LEAST_VOCABULARY = 50_000  # words, below which it says nothing that one occurs once
+LEAST_OCCURRENCES = 3  # of a word in lower case that is taken to be spelt right
+LEAST_VOCABULARY = 50_000  # words, below which it says nothing that one is rare
 # A whole sentence without code, markup, menus or lists.
-_WHOLE = re.compile(r"[\"„»“'‚›]?\w[^<>{}|=\\/@#*~_^$\[\]\t%−→›:;]*[^\s(][.!?…][\"“«”'‘‹]?")
+_WHOLE = re.compile(r"[\"„»“'‚›]?\w[^<>{}|=\\/@#*~_^$\[\]\t%−→›:;]*[^\s(?!][.!?…][\"“«”'‘‹]?")
 _QUOTES, _SOURCE_QUOTES = '"„“”»«‚‘‹›', '"“”'
 _LOWER_CASE = re.compile(r"\b[a-zäöüß]{2,}\b")
 
@@ -43,7 +44,7 @@ class Mined:
 
 
 class Spelling:
-    """Words that occur once in a lot of text, which are misspelt more often than others."""
+    """Words that are rare in a lot of text, which are misspelt more often than others."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -53,10 +54,10 @@ class Spelling:
         self._counts.update(_LOWER_CASE.findall(sentence))
 
     def is_doubtful(self, sentence: str) -> bool:
-        """Return whether a sentence has a word in lower case that is nowhere else; False in a small corpus."""
+        """Return whether a sentence has a word in lower case that is very rare; False in a small corpus."""
         if len(self._counts) < LEAST_VOCABULARY:
             return False
-        return any(self._counts[word] < 2 for word in _LOWER_CASE.findall(sentence))
+        return any(self._counts[word] < LEAST_OCCURRENCES for word in _LOWER_CASE.findall(sentence))
 
 
 def read_pairs(
@@ -121,13 +122,16 @@ def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary) -> Non
     tokens = Tokenized(pair)
     form = mined.forms.of(pair)
     mined.address.add(tokens, form, rules)
-    if form is None:
+    antecedent = find_antecedent(tokens, rules, mined.lexicon, dictionary)
+    held_out = antecedent is not None and held_out_noun(antecedent.noun)
+    if form is None and not held_out:
         mined.bystanders.add(tokens, rules)
-    if antecedent := find_antecedent(tokens, rules, mined.lexicon, dictionary):
-        if not held_out_noun(antecedent.noun):
-            mined.pronouns.antecedents.append(antecedent)
-        replaced = replace_noun(antecedent, rules)
-        if replaced is not None and not held_out_sentence(replaced.pair.source):
-            mined.pronouns.replaced.append(replaced)
-    elif (anaphor := find_anaphor(tokens, rules)) and not held_out_sentence(pair.source):
-        mined.pronouns.real.append(anaphor)
+    if antecedent is None:
+        if (anaphor := find_anaphor(tokens, rules)) and not held_out_sentence(pair.source):
+            mined.pronouns.real.append(anaphor)
+        return
+    if not held_out:
+        mined.pronouns.antecedents.append(antecedent)
+    replaced = replace_noun(antecedent, rules)
+    if replaced is not None and not held_out_sentence(replaced.pair.source):
+        mined.pronouns.replaced.append(replaced)

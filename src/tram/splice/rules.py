@@ -50,9 +50,11 @@ class Rules(BaseModel):
     not_verbs: Words
     copulas: Words
     to_be: Words
+    sentence_verbs: Words
     infinitive: str
 
     other_subjects: Words
+    anyone: str
     formal_subject: str
     unclear: Words
     agreeing: Words

@@ -21,6 +21,7 @@ LEAST_SHARE = 0.08  # of the term's sentences that have the translation
 LEAST_TOGETHER = 10  # sentences with term and translation
 LEAST_FAITHFUL = 0.45  # share of the translation's sentences that have the term
 MOST_FAITHFUL = 0.5  # of another source word that the translation may come from
+COMMON = 0.02  # share of the pairs above which a source word is no term
 LEAST_SENTENCES = 10  # of each translation, after all checks
 LONGEST_ENDING = 3  # letters that differ between two forms of a noun
 SENTENCES = (2, 4)
@@ -66,10 +67,11 @@ def _candidates(dictionary: Dictionary, rules: Rules) -> dict[str, tuple[frozens
             sources[noun].append((faithful, word))
         if together >= LEAST_TOGETHER / 2 and faithful >= LEAST_FAITHFUL and word.isalpha() and noun.isalpha():
             by_word[word].append((together, noun))
-    common = {word for word, count in dictionary.sources.most_common(100)} | rules.source_not_nouns
+    common = {word for word, count in dictionary.sources.items() if count > COMMON * dictionary.pairs}
+    common |= rules.source_not_nouns
     result = {}
     for word, found in by_word.items():
-        if word in common or dictionary.sources[word] < LEAST_TOGETHER / LEAST_SHARE:
+        if word in common:
             continue
         own = [(count, noun) for count, noun in found if _comes_from(sources[noun], word, common)]
         groups = _grouped(own)
