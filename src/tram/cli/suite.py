@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tram.data.corpus import ParallelDocument
     from tram.evaluation.contexts import ContextOf
-    from tram.evaluation.suite import Item
+    from tram.evaluation.suite import ContrastiveItem
     from tram.translation.lockstep import History as Taken
     from tram.translation.translator import Translator
 
@@ -50,6 +50,9 @@ def contrast(
         typer.Option(help="The context of each item: its own, that of another item (a control), none, or all three."),
     ] = SuiteContext.all,
     beam: Beam = 5,
+    baseline: Annotated[
+        Path | None, typer.Option(help="JSON of another model on this suite: the difference from it, paired by item.")
+    ] = None,
     json_path: Json = None,
 ) -> None:
     """Test a model on sentences whose translation their context decides.
@@ -57,41 +60,48 @@ def contrast(
     Contrastive suites count how often the right translation is more probable than wrong ones. Generative suites are
     translated: the expected word must be there, or (agreement) the pronoun must fit the article the model itself chose.
     """
-    from tram.evaluation.agreement import AgreementItem, agreement_json, agreement_table, judge_agreement
-    from tram.evaluation.expected import ExpectedItem, expected_json, expected_table, judge_expected
-    from tram.evaluation.suite import Item, read_items
-    from tram.progress import Progress
+    from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
+    from tram.evaluation.suite import ContrastiveItem, read_items
     from tram.translation.translator import Translator
 
     items = read_items(suite)
-    if not isinstance(items[0], Item) and history not in {None, History.generated}:
-        raise InputError(f"--history {history}: {suite} gives no translations of its contexts; use generated")
+    contrastive = [item for item in items if isinstance(item, ContrastiveItem)]
+    if not contrastive and history not in {None, History.generated}:
+        raise InputError(f"--history {history}: {suite} has no translations of its contexts; use generated")
+    control = None if baseline is None else read_results(baseline)
     translator = Translator.load(model, beam=beam)
-    about = {"suite": str(suite), "model": str(model or "tram"), "context": context.value}
-    if isinstance(items[0], Item):
-        _contrastive(translator, items, history or History.gold, context, about, json_path)
-        return
-    which = _kinds(context)
-    sentences = sum(map(len, {item.source_context for item in items})) + len(which) * len(items)
-    with plain_warnings(), Progress("translating", sentences, "sentences") as progress:
-        if isinstance(items[0], AgreementItem):
-            judged = judge_agreement(translator, items, which, progress.advance)
-            table, value = agreement_table(judged), agreement_json(judged)
+    with plain_warnings():
+        if contrastive:
+            table, value = _contrastive(translator, contrastive, history or History.gold, context)
         else:
-            assert isinstance(items[0], ExpectedItem)
-            found = judge_expected(translator, items, which, progress.advance)
-            table, value = expected_table(found), expected_json(found)
-    report(table, {**about, "history": "generated", "beam": beam, **value}, json_path)
+            table, value = _generative(translator, items, context)
+    value = {"suite": str(suite), "model": str(model or "tram"), "context": context.value, "beam": beam, **value}
+    if control is not None:
+        documents = [getattr(item, "document", None) for item in items]
+        differences = compare_suites(value, control, documents)
+        table += "\n\n" + differences_table(differences)
+        value["baseline"] = {"file": str(baseline), **differences_json(differences)}
+    report(table, value, json_path)
+
+
+def _generative(translator: "Translator", items: "Sequence[Any]", context: SuiteContext) -> tuple[str, dict[str, Any]]:
+    from tram.evaluation.agreement import AgreementItem, agreement_json, agreement_table, judge_agreement
+    from tram.evaluation.expected import expected_json, expected_table, judge_expected
+    from tram.progress import Progress
+
+    kinds = _kinds(context)
+    sentences = sum(map(len, {item.source_context for item in items})) + len(kinds) * len(items)
+    with Progress("translating", sentences, "sentences") as progress:
+        if isinstance(items[0], AgreementItem):
+            judged = judge_agreement(translator, items, kinds, progress.advance)
+            return agreement_table(judged), {"history": "generated", **agreement_json(judged)}
+        found = judge_expected(translator, items, kinds, progress.advance)
+        return expected_table(found), {"history": "generated", **expected_json(found)}
 
 
 def _contrastive(
-    translator: "Translator",
-    items: "Sequence[Item]",
-    history: History,
-    context: SuiteContext,
-    about: dict[str, Any],
-    json_path: Path | None,
-) -> None:
+    translator: "Translator", items: "Sequence[ContrastiveItem]", history: History, context: SuiteContext
+) -> tuple[str, dict[str, Any]]:
     from tram.evaluation.accuracy import context_shares, context_table, contrast_json, contrast_table, summarise
     from tram.evaluation.contrast import score_suite
     from tram.evaluation.shares import as_json
@@ -99,20 +109,23 @@ def _contrastive(
     from tram.progress import Progress
 
     kinds = _kinds(context)
-    results = {}
+    results: dict[ContextOf, Any] = {}
     with Progress("scoring", len(kinds) * len(items), "items") as progress:
         for kind in kinds:
+            if results and not translator.model.has_context:
+                results[kind] = results[kinds[0]]  # without a memory, all contexts are alike
+                continue
             given = exchange_contexts(items) if kind == "other" else items
             taken: Taken = "none" if kind == "none" else history.value
             results[kind] = score_suite(translator, given, taken, advance=progress.advance)
     first = results[kinds[0]]
-    table, value = contrast_table(summarise(first)), contrast_json(first, {**about, "history": history.value})
+    table, value = contrast_table(summarise(first)), contrast_json(first, {"history": history.value})
     if context is SuiteContext.all:
         shares = context_shares(results)
         table += "\n\n" + context_table(shares)
         value["contexts"] = as_json(shares)
         value["right"] = {kind: [result.right for result in found] for kind, found in results.items()}
-    report(table, value, json_path)
+    return table, value
 
 
 def _kinds(context: SuiteContext) -> "tuple[ContextOf, ...]":

@@ -135,8 +135,8 @@ def agreement_table(results: Sequence[AgreementResult]) -> str:
             counted = cells["items"] if gender == "mean" else cells["articles"][gender]
             judged = cells[kinds[0]]["judged"] if gender == "mean" else ""
             shares = "".join(f"{cells[kind]['shares'][gender]:<20}" for kind in kinds)
-            lines.append(f"{distance:<6}{gender:<8}{counted:>6}{judged:>8}  {shares}".rstrip())
-    return "\n".join(lines)
+            lines.append(f"{distance:<6}{gender:<8}{counted:>6}{judged:>8}  {shares}")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def agreement_json(results: Sequence[AgreementResult]) -> dict[str, Any]:

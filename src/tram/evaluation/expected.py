@@ -141,8 +141,8 @@ def expected_table(results: Sequence[ExpectedResult]) -> str:
     ]
     for name, cells in summary.items():
         shares = "".join(f"{cells[kind]['share']:<20}" for kind in kinds)
-        lines.append(f"{name:<{width}}{cells['items']['count']:>6,}  {shares}".rstrip())
-    return "\n".join(lines)
+        lines.append(f"{name:<{width}}{cells['items']['count']:>6,}  {shares}")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def expected_json(results: Sequence[ExpectedResult]) -> dict[str, Any]:
