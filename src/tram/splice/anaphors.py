@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tram.evaluation.language import GENDERS, Gender
 from tram.splice.antecedents import Antecedent
 from tram.splice.rules import Role, Rules
-from tram.splice.words import Pair, Tokenized, clause, is_capitalized, is_word, spans
+from tram.splice.words import Pair, Tokenized, clause, is_capitalized, is_word, spans, words
 
 MOST_PRONOUNS = 2  # in one sentence
 LEAST_DICE = 0.03  # of a noun that a pronoun replaces and its translation
@@ -31,6 +31,12 @@ class Anaphor:
     pair: Pair
     slots: tuple[Slot, ...]
     origin: Pair
+
+    @property
+    def names_another(self) -> bool:
+        """Whether a subject before the pronoun, or what is owned, could be what a later "it" refers to."""
+        before = words(self.pair.target)[1 : self.slots[0].at]
+        return self.slots[0].role == "possessive" or any(map(is_capitalized, before))
 
     def target(self, gender: Gender, rules: Rules) -> str:
         """Return the target sentence with the pronouns of a gender."""

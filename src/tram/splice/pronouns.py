@@ -25,7 +25,7 @@ OPENERS, THREADS, BETWEEN, ANAPHORS = (
     ((0, 0.5), (1, 0.3), (2, 0.12), (3, 0.08)),
     ((1, 0.6), (2, 0.3), (3, 0.1)),
 )
-ATTEMPTS = 20
+ATTEMPTS = 1000  # to draw a document with one form of address
 
 T = TypeVar("T")
 
@@ -60,7 +60,11 @@ class PronounDocuments:
         """Make so many documents."""
         random = Random(f"pronouns {seed}")
         nouns = _by_gender(self._sentences.antecedents, random)
-        pools = [_by_corpus(self._sentences.real), _by_corpus(self._sentences.replaced)]
+        pools = [_by_corpus(self._sentences.real), _by_corpus(self._sentences.replaced if self._replaced else ())]
+        if not any(pools):
+            raise InputError(
+                '--kinds pronouns: the corpora have no sentence with "it" that refers back; give more text'
+            )
         for _ in range(count):
             yield self._document(random, nouns, pools)
 
@@ -72,12 +76,12 @@ class PronounDocuments:
     ) -> ParallelDocument:
         """Draw documents until one has a single form of address."""
         for _ in range(ATTEMPTS):
-            pairs = [*_some(random, self._bystanders.openers, _drawn(random, OPENERS))]
+            pairs = _some(random, self._bystanders.openers, _drawn(random, OPENERS))
             for _ in range(_drawn(random, THREADS)):
                 pairs += self._thread(random, nouns, pools)
             if len({form for pair in pairs if (form := self._form_of(pair))}) < 2:
-                break
-        return ParallelDocument([pair.source for pair in pairs], [pair.target for pair in pairs])
+                return ParallelDocument([pair.source for pair in pairs], [pair.target for pair in pairs])
+        raise InputError("--kinds pronouns: the corpora mix forms of address in most sentences; give other text")
 
     def _thread(
         self,
@@ -89,15 +93,17 @@ class PronounDocuments:
         antecedent = random.choice(nouns[random.choice(GENDERS)])
         between = _some(random, self._bystanders.neutral, _drawn(random, BETWEEN))
         pairs = [antecedent.pair, *between]
+        anaphors: list[Anaphor] = []
         for _ in range(_drawn(random, ANAPHORS)):
             pool = pools[random.random() < self._replaced] or pools[0] or pools[1]
             near = random.random() < SAME_CORPUS and antecedent.pair.corpus in pool
             anaphor = random.choice(pool[antecedent.pair.corpus if near else None])
-            if anaphor.origin != antecedent.pair:
-                pairs.append(
-                    Pair(anaphor.pair.source, anaphor.target(antecedent.gender, self._rules), anaphor.pair.corpus)
-                )
-        if random.random() < EXPLETIVES:
+            if anaphor.origin != antecedent.pair and not (anaphors and anaphors[-1].names_another):
+                anaphors.append(anaphor)
+        for anaphor in anaphors:
+            target = anaphor.target(antecedent.gender, self._rules)
+            pairs.append(Pair(anaphor.pair.source, target, anaphor.pair.corpus))
+        if anaphors and random.random() < EXPLETIVES:
             pairs[len(pairs) - 1 : len(pairs) - 1] = _some(random, self._bystanders.expletives, 1)
         return pairs
 

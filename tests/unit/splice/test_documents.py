@@ -250,6 +250,15 @@ def test_a_corpus_without_material_is_refused(kind: str, tram: Callable[..., Don
     refused(tram("splice", tmp_path / "out", "--train", *pair, "--kinds", kind), kind, "give more text")
 
 
+def test_nouns_without_a_sentence_with_it_are_refused(tram: Callable[..., Done], tmp_path: Path) -> None:
+    pair = (tmp_path / "a.en", tmp_path / "a.de")
+    rest = [ParallelDocument([source], [target]) for source, target in pairs().items() if source not in ITS]
+    write_parallel(*pair, rest)
+    arguments = ("splice", tmp_path / "out", "--train", *pair, "--kinds", "pronouns=20")
+    refused(tram(*arguments, "--replaced", 0), "it", "give more text")
+    assert tram(*arguments).code == 0, "noun phrases can be replaced"
+
+
 def test_files_that_do_not_fit_are_refused(tram: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "a.en").write_text("One.\nTwo.\n")
     (tmp_path / "a.de").write_text("Eins.\n")
