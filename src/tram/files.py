@@ -1,56 +1,275 @@
-"""Atomic writes: a file is written under a temporary name first and then renamed.
+"""Durable, exclusive writes: a file is written under a temporary name, flushed to disk and then renamed.
 
     with replacing(path) as temporary:
         temporary.write_text("...")
+    with locked(folder):            # one process at a time writes to this folder
+        ...
 
-A kill, an exception or a full disk inside the block leaves the previous file unchanged.
+A kill, an exception, a full disk or a power cut leaves the previous file unchanged. A symbolic link stays, and its
+target is replaced; a device or a named pipe is written to; the mode of an existing file is kept.
 """
 
+import ctypes
 import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
+import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from tram.errors import InputError
 
+if sys.platform != "win32":
+    import fcntl
+
+NAME = 40  # characters of the name that a temporary name repeats: file systems allow 255 bytes in all
+OLD = ".old.tmp"  # ends the name of a folder that is being replaced where the two cannot be exchanged
+BUSY = (errno.EWOULDBLOCK, errno.EACCES)
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+# Replacing files and folders.
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; the file or folder written there replaces `path` at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        remove(temporary)  # left by a killed process with the same id, which is common in containers
-        yield temporary
-        if temporary.is_dir() and path.exists():
-            # Renamed instead of removed: a kill during a removal would leave neither the old folder nor the new one.
-            old = path.with_name(f".{path.name}.{os.getpid()}.old.tmp")
-            os.rename(path, old)
-            os.replace(temporary, path)
-            remove(old)
-        else:
-            os.replace(temporary, path)
-    except BaseException as error:
-        remove(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise InputError(write_problem(path, error)) from error
-        raise
+    """Yield an empty temporary file; what is written to it replaces the file `path` at the end.
+
+    Yields `path` itself if it is a device, a pipe or a file that is open already (/dev/stdout).
+    """
+    if writes_through(path):
+        with _problems_of(path):
+            yield path
+        return
+    with _problems_of(path):
+        target = _target(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode(target)
+        temporary, lock = _create(target, 0o666 if mode is None else mode)
+        try:
+            yield temporary
+            _keep_mode(temporary, mode)
+            flush_to_disk(temporary)
+            os.replace(temporary, target)
+        except BaseException:
+            remove(temporary)
+            raise
+        finally:
+            os.close(lock)
+        flush_to_disk(target.parent)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary folder, which replaces the folder `path` at the end."""
+    with _problems_of(path):
+        target = _target(path, folder=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode(target)
+        temporary, lock = _create(target, None)
+        try:
+            yield temporary
+            _keep_mode(temporary, mode)
+            for folder, _, names in os.walk(temporary, topdown=False):
+                for place in (*(Path(folder) / name for name in names), Path(folder)):
+                    flush_to_disk(place)
+            _exchange(temporary, target)
+        except BaseException:
+            remove(temporary)
+            raise
+        finally:
+            os.close(lock)
+        flush_to_disk(target.parent)
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a path that could not be written later, before the work for it begins."""
-    probe = path.with_name(f".{path.name}.{os.getpid()}.probe")
+    """Refuse a file that could not be written later, before the work for it begins."""
+    with _problems_of(path):
+        if writes_through(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            return
+        _probe(_target(path))
+
+
+def check_folder_writable(path: Path) -> None:
+    """Refuse a folder that could not be written later; `path` need not exist yet."""
+    with _problems_of(path):
+        target = _target(path, folder=True)
+        _probe(target / "probe" if target.is_dir() else target)
+
+
+def _probe(target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    probe, lock = _create(target, 0o600)
+    os.close(lock)
+    probe.unlink(missing_ok=True)
+
+
+def writes_through(path: Path) -> bool:
+    """Return whether a path is something to write into instead of a file to replace."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISREG(mode):
+        return not stat.S_ISDIR(mode)
+    link = os.readlink(path) if path.is_symlink() else path  # /dev/stdout → /proc/self/fd/1
+    return any(os.path.realpath(os.path.dirname(each)).startswith("/proc/") for each in (path, link))
+
+
+@contextmanager
+def _problems_of(path: Path) -> Iterator[None]:
+    """Turn errors of the file system into a sentence about `path`."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(write_problem(path, error)) from None
+        if error.errno is None:
+            raise
+        raise InputError(write_problem(path, error)) from error
+
+
+def _target(path: Path, folder: bool = False) -> Path:
+    """Return what is to be replaced, behind symbolic links; refuse a path that has no name."""
+    if "\0" in str(path):
+        raise InputError(f"{str(path)!r}: contains a null character; choose another name")
+    target = Path(os.path.realpath(path))
+    if not folder and target.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file")
+    if not target.name:
+        raise InputError(f"{path}: cannot be replaced; give a folder below it")
+    return target
+
+
+def _mode(target: Path) -> int | None:
+    return stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+
+
+def _keep_mode(temporary: Path, mode: int | None) -> None:
+    if mode is not None and stat.S_IMODE(temporary.stat().st_mode) != mode:
+        temporary.chmod(mode)
+
+
+def _create(target: Path, mode: int | None) -> tuple[Path, int]:
+    """Create an empty temporary file, or a folder if mode is None, with a name that nobody can foresee.
+
+    Return it and a descriptor, whose lock says that it is in use. Remove what killed processes left.
+    """
+    _clean(target)
+    while True:
+        temporary = target.with_name(f".{target.name[:NAME]}.{secrets.token_hex(8)}.tmp")
+        if mode is None:
+            os.mkdir(temporary)
+            descriptor = os.open(temporary, os.O_RDONLY)
+        else:
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, mode)
+        # Between the two calls another process may take it for a leftover and remove it.
+        if _try_lock(descriptor) is not False and temporary.exists():
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _clean(target: Path) -> None:
+    """Remove temporary files and folders for `target` that no living process holds."""
+    start = f".{target.name[:NAME]}."
+    with os.scandir(target.parent) as entries:
+        leftovers = [Path(entry) for entry in entries if entry.name.startswith(start) and entry.name.endswith(".tmp")]
+    for leftover in leftovers:
+        if leftover.is_symlink():  # not ours
+            continue
+        if leftover.name.endswith(OLD) and leftover.is_dir() and not target.exists():
+            with suppress(OSError):  # killed between the two renames of _exchange
+                os.rename(leftover, target)
+            continue
+        with suppress(OSError):
+            descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if _try_lock(descriptor):
+                    remove(leftover)
+            finally:
+                os.close(descriptor)
+
+
+def _exchange(temporary: Path, target: Path) -> None:
+    """Put a folder in the place of another one, so that a kill at any time leaves one of them."""
+    if not target.exists():
+        os.rename(temporary, target)
+        return
+    if not target.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not _exchange_at_once(temporary, target):
+        old = temporary.with_name(temporary.name.removesuffix(".tmp") + OLD)
+        os.rename(target, old)  # after a kill here, _clean renames it back
+        os.rename(temporary, target)
+        temporary = old
+    remove(temporary)
+
+
+def _exchange_at_once(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; return False where the system has no such step."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    done: int = rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE)
+    return done == 0
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # file systems that cannot
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it exists; of a symbolic link, the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+# Locks.
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold an output folder for this process alone; refuse if another one holds it. A kill releases it."""
+    with _problems_of(folder):
+        target = _target(folder, folder=True)
+        target.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_RDONLY)
+    try:
+        if _try_lock(descriptor) is False:
+            raise InputError(f"another tram is writing to {folder}; wait for it or choose another folder")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock an open file or folder and return whether that succeeded; None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in BUSY else None
+    return True
+
+
+# Errors, text and JSON.
 
 
 def write_problem(path: Path, error: OSError) -> str:
@@ -64,17 +283,10 @@ def write_problem(path: Path, error: OSError) -> str:
         errno.EROFS: "choose a writable location",
         errno.ENOTDIR: "part of this path is a file; choose another location",
         errno.EEXIST: "part of this path is a file; choose another location",
+        errno.ENAMETOOLONG: "choose a shorter name",
     }
     reason = error.strerror or str(error)
     return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another location')}"
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it exists."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    elif path.exists():
-        path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

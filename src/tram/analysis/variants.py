@@ -25,7 +25,7 @@ from tram.data.arrays import PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
 from tram.evaluation.metrics import Difference, Score, SystemResult, score_systems
-from tram.files import content_fingerprint, fingerprint, replacing, write_json
+from tram.files import content_fingerprint, fingerprint, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.progress import Progress, plain_warnings
@@ -229,8 +229,7 @@ def share_of(data: Path, share: float, runs: Path, seed: int) -> Path:
     folder = runs / f"data-{key}"
     if (folder / "prepared.json").exists():
         return folder
-    with replacing(folder) as temporary:
-        temporary.mkdir()
+    with replacing_folder(folder) as temporary:
         for name in ("text.json", *(f"{split}.*" for split in whole.splits if split != "train")):
             for path in data.glob(name):
                 shutil.copy(path, temporary)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from tram.config import ModelConfig, Positive, Section, checked, read_yaml, write_yaml
 from tram.errors import InputError
-from tram.files import replacing
+from tram.files import replacing_folder
 from tram.model.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | Non
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if present and not present & {WEIGHTS, "config.yaml"}:
         raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another folder")
-    with replacing(folder) as temporary:
-        temporary.mkdir()
+    with replacing_folder(folder) as temporary:
         save_tensors(temporary / WEIGHTS, weights(model))
         pipeline = None if text is None else text.fingerprint
         about = ModelFile(vocabulary=model.vocabulary, text=pipeline, model=model.config)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import remove, replacing
+from tram.files import remove, replacing_folder
 from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
@@ -69,8 +69,7 @@ class Checkpoints:
         progress: dict[str, Any],
     ) -> None:
         """Write a complete checkpoint, or nothing."""
-        with replacing(self.at(update).folder) as temporary:
-            temporary.mkdir()
+        with replacing_folder(self.at(update).folder) as temporary:
             save_tensors(temporary / WEIGHTS, weights(model))
             save_tensors(temporary / "optimizer.safetensors", optimizer)
             save_tensors(temporary / "position.safetensors", position)

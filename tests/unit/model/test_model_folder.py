@@ -19,7 +19,7 @@ from torch import nn
 import tram.model.folder
 from conftest import TINY, contents
 from tram.errors import InputError
-from tram.files import replacing
+from tram.files import replacing_folder
 from tram.model.folder import WEIGHTS, find_model, load_model, load_tensors, load_weights, save_model, weights
 from tram.model.transformer import Transformer
 from tram.training.checkpoints import Checkpoints, average
@@ -255,8 +255,7 @@ def test_a_folder_is_there_at_every_moment_of_its_replacement_but_one_rename(
     for value in (1, 2):
         with monkeypatch.context() as patch:
             patch.setattr("tram.files.remove", look)
-            with replacing(folder) as temporary:
-                temporary.mkdir()
+            with replacing_folder(folder) as temporary:
                 (temporary / "x").write_text(json.dumps(value))
     assert seen == [2]
     assert list(tmp_path.iterdir()) == [folder]
