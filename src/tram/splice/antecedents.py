@@ -169,7 +169,8 @@ def _subject_end(source: list[str], first: int, rules: Rules) -> int | None:
         if source[end] in rules.source_singular_verbs:
             return end
         if rules.is_source_verb(source[end]) and source[end + 1] not in rules.source_singular_verbs:
-            return None if source[end + 1].endswith("ly") else end  # "The folder viewed collectively is"
+            # Not a verb in "The folder viewed collectively is" and "The gems are".
+            return None if source[end + 1].endswith("ly") or source[end + 1] in rules.source_plural_verbs else end
     return None
 
 

@@ -77,6 +77,7 @@ class Rules(BaseModel):
     source_you: Words
     source_other_pronouns: Words
     source_singular_verbs: Words
+    source_plural_verbs: Words
     to_be_source: Words
     source_not_nouns: Words
     source_not_verbs: Words

@@ -124,6 +124,7 @@ def test_a_sentence_brings_up_a_thing(
         ("The minister is here.", "Der Minister ist hier."),  # a person
         ("The statesman is here.", "Der Staatsmann ist hier."),
         ("The lists are long.", "Die Listen sind lang."),  # plural
+        ("The new lists are long.", "Die neue Liste ist lang."),  # plural in the source only
         ("The Commission must be helped.", "Der Kommission muss geholfen werden."),  # dative
         ("The truth is that we lost.", "Die Wahrheit ist, dass wir verloren haben."),  # no thing
         ("This report I must read.", "Diesen Bericht muss ich lesen."),
