@@ -1,4 +1,4 @@
-"""Memory sizes: information gain on maps whose answer is known, a share of the data, variants trained once."""
+"""Memory sizes: information gain on known maps, a share of the data, and variants that are trained only once."""
 
 import json
 import math
@@ -18,8 +18,8 @@ from torch import Tensor
 from conftest import Corpus, Done, refused, snapshot
 from helpers import START, few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
-from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain, memory_gains
-from tram.analysis.trainings import CONTROL, Recipe, Variant, finetune_settings, recipe_sentence, share_of
+from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain_sentence, memory_gains
+from tram.analysis.variants import CONTROL, Recipe, Variant, finetune_settings, prepared_share, recipe_sentence
 from tram.config import FinetuneConfig, MemoryConfig
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
@@ -44,16 +44,16 @@ def document(lengths: list[int]) -> EncodedDocument:
 
 
 @pytest.mark.parametrize("keys", [2, 8, 512])
-def test_from_an_even_look_to_a_single_key_is_the_most_that_can_be_gained(keys: int) -> None:
-    even = torch.full((2, 3, keys), 1 / keys)
+def test_the_maximum_gain_is_from_uniform_attention_to_a_single_key(keys: int) -> None:
+    uniform = torch.full((2, 3, keys), 1 / keys)
     single = torch.zeros(2, 3, keys)
     single[..., 1] = 1
-    assert information_gain(even, single).nats == pytest.approx(math.log(keys))
-    assert information_gain(even, single).share == pytest.approx(1)
-    assert information_gain(single, even).share == pytest.approx(-1)
+    assert information_gain(uniform, single).nats == pytest.approx(math.log(keys))
+    assert information_gain(uniform, single).share == pytest.approx(1)
+    assert information_gain(single, uniform).share == pytest.approx(-1)
 
 
-def test_half_of_the_keys_is_one_bit() -> None:
+def test_halving_the_keys_gains_one_bit() -> None:
     fresh = torch.full((1, 1, 4), 0.25)
     trained = torch.tensor([[[0.5, 0.5, 0.0, 0.0]]])
     gain = information_gain(fresh, trained)
@@ -75,9 +75,7 @@ def test_a_single_key_leaves_nothing_to_gain() -> None:
 
 @few
 @given(shapes, st.integers(0, 99))
-def test_the_same_map_and_the_same_map_with_its_keys_in_another_order_gain_nothing(
-    shape: tuple[int, int, int], seed: int
-) -> None:
+def test_the_same_map_gains_nothing_nor_does_another_order_of_its_keys(shape: tuple[int, int, int], seed: int) -> None:
     one = random_map(shape, seed)
     order = torch.randperm(shape[-1], generator=torch.Generator().manual_seed(seed))
     assert information_gain(one, one).nats == 0
@@ -86,7 +84,7 @@ def test_the_same_map_and_the_same_map_with_its_keys_in_another_order_gain_nothi
 
 @few
 @given(shapes, st.integers(0, 99), st.floats(0, 50))
-def test_gain_is_bounded_turns_its_sign_with_its_sides_and_does_not_know_the_order_of_keys(
+def test_gain_is_bounded_antisymmetric_and_independent_of_the_order_of_keys(
     shape: tuple[int, int, int], seed: int, sharpness: float
 ) -> None:
     fresh, trained = random_map(shape, seed), random_map(shape, seed + 1, sharpness)
@@ -98,14 +96,14 @@ def test_gain_is_bounded_turns_its_sign_with_its_sides_and_does_not_know_the_ord
     assert information_gain(fresh[..., order], trained[..., order]).nats == pytest.approx(gain.nats, abs=1e-12)
 
 
-def test_a_model_gains_nothing_over_itself_and_every_unit_is_named() -> None:
+def test_a_model_gains_nothing_over_itself_in_any_unit() -> None:
     model = tiny_model(tiny_config(memory=MemoryConfig(slots=3)))
     gains = memory_gains(model, model, [document([4, 6]), document([3])])
     assert set(gains) == {"encoder.1.self", "decoder.1.self"}
     assert all(gain.update.nats == gain.output.nats == 0 for gain in gains.values())
 
 
-def test_a_memory_with_sharper_questions_gains_in_the_attention_that_asks_them() -> None:
+def test_sharper_queries_gain_only_in_their_own_attention() -> None:
     config = tiny_config(memory=MemoryConfig(slots=4, side="source"))
     fresh, sharp = tiny_model(config), tiny_model(config)
     memory: Any = sharp.encoder.layers[1].self_attention.context
@@ -117,7 +115,7 @@ def test_a_memory_with_sharper_questions_gains_in_the_attention_that_asks_them()
     assert gains.update.nats == 0
 
 
-def test_every_sentence_counts_the_same() -> None:
+def test_every_sentence_has_the_same_weight() -> None:
     config = tiny_config(memory=MemoryConfig(slots=4))
     one, other = tiny_model(config, seed=1), tiny_model(config, seed=2)
     parts = [memory_gains(one, other, [document(lengths)]) for lengths in ([5, 5, 4], [7])]
@@ -126,13 +124,15 @@ def test_every_sentence_counts_the_same() -> None:
         assert gain.update.nats == pytest.approx((3 * parts[0][name].update.nats + parts[1][name].update.nats) / 4)
 
 
-def test_the_largest_gain_is_told_and_a_loss_is_not_called_a_gain() -> None:
+def test_the_report_names_the_largest_gain_and_does_not_call_a_loss_a_gain() -> None:
     def result(slots: int, update: float, output: float) -> SizeResult:
         return SizeResult(slots, UnitGain(Gain(update, 0.1), Gain(output, -0.1)), {}, SystemResult("", [], []))
 
     results = [result(8, 0.2, -0.3), result(16, 0.5, -0.2)]
-    assert "is largest with 16 slots (+0.500 nats" in largest_gain(results, "update")
-    assert "less selective than at the start at every size, least so with 16 slots" in largest_gain(results, "output")
+    assert "is largest with 16 slots (+0.500 nats" in largest_gain_sentence(results, "update")
+    assert "less selective than at the start at every size, least so with 16 slots" in largest_gain_sentence(
+        results, "output"
+    )
 
 
 def test_a_model_without_memory_is_refused() -> None:
@@ -144,9 +144,9 @@ def test_a_model_without_memory_is_refused() -> None:
 # The variants' data and settings.
 
 
-def test_a_share_of_the_documents_is_a_prepared_folder_with_whole_documents(prepared: Path, tmp_path: Path) -> None:
+def test_a_share_of_the_documents_is_prepared_data_with_complete_documents(prepared: Path, tmp_path: Path) -> None:
     whole = PreparedData.open(prepared).split("train")
-    folder = share_of(prepared, 0.3, tmp_path, seed=1)
+    folder = prepared_share(prepared, 0.3, tmp_path, seed=1)
     part = PreparedData.open(folder)
     assert part.text().fingerprint == PreparedData.open(prepared).fingerprint
     assert part.splits["train"]["documents"] == round(0.3 * (len(whole.documents) - 1))
@@ -155,46 +155,48 @@ def test_a_share_of_the_documents_is_a_prepared_folder_with_whole_documents(prep
 
     def documents(split: Any) -> list[list[tuple[list[int], list[int]]]]:
         ends = split.documents.tolist()
-        return [[(split.source[row].tolist(), split.target[row].tolist()) for row in range(start, end)]
-                for start, end in pairwise(ends)]  # fmt: skip
+        return [
+            [(split.source[row].tolist(), split.target[row].tolist()) for row in range(start, end)]
+            for start, end in pairwise(ends)
+        ]
 
     chosen, all_of_them = documents(part.split("train")), documents(whole)
-    places = [all_of_them.index(each) for each in chosen]
-    assert places == sorted(set(places))
+    indices = [all_of_them.index(each) for each in chosen]
+    assert indices == sorted(set(indices))
     assert np.diff(part.split("train").source.offsets).sum() == part.splits["train"]["source_tokens"]
 
 
-def test_a_share_is_made_once_and_another_seed_chooses_other_documents(prepared: Path, tmp_path: Path) -> None:
-    folder = share_of(prepared, 0.3, tmp_path, seed=1)
+def test_a_share_is_written_once_and_another_seed_selects_other_documents(prepared: Path, tmp_path: Path) -> None:
+    folder = prepared_share(prepared, 0.3, tmp_path, seed=1)
     before = snapshot(tmp_path)
-    assert share_of(prepared, 0.3, tmp_path, seed=1) == folder
+    assert prepared_share(prepared, 0.3, tmp_path, seed=1) == folder
     assert snapshot(tmp_path) == before
-    others = {share_of(prepared, 0.3, tmp_path, seed=seed) for seed in range(2, 5)}
+    others = {prepared_share(prepared, 0.3, tmp_path, seed=seed) for seed in range(2, 5)}
     assert len(others | {folder}) == 4
     ids = {(each / "train.source.ids.npy").read_bytes() for each in others}
     assert len(ids) > 1
-    assert share_of(prepared, 1, tmp_path, seed=1) == prepared
+    assert prepared_share(prepared, 1, tmp_path, seed=1) == prepared
 
 
 def test_a_tiny_share_is_one_document(prepared: Path, tmp_path: Path) -> None:
-    assert PreparedData.open(share_of(prepared, 1e-6, tmp_path, seed=1)).splits["train"]["documents"] == 1
+    assert PreparedData.open(prepared_share(prepared, 1e-6, tmp_path, seed=1)).splits["train"]["documents"] == 1
 
 
-def test_the_fresh_model_is_the_sentence_model_with_the_memory_that_training_begins_with(
+def test_the_untrained_model_is_the_sentence_model_with_the_memory_that_training_starts_from(
     run: Path, prepared: Path, tmp_path: Path
 ) -> None:
     from tram.training.trainer import Trainer
 
     recipe = Recipe(prepared, run, tmp_path, updates=2, share=1)
     variant = Variant(recipe.memory(slots=5))
-    fresh = dict(recipe.fresh(variant).named_parameters())
+    untrained = dict(recipe.untrained_model(variant).named_parameters())
     config = recipe.config(variant)
     assert config.finetune is not None
     trainer = Trainer(config, config.finetune, PreparedData.open(prepared), tmp_path, recipe.start_folder)
-    assert all(torch.equal(fresh[name], value) for name, value in trainer.model.named_parameters())
+    assert all(torch.equal(untrained[name], value) for name, value in trainer.model.named_parameters())
     sentence = dict(load_model(run).named_parameters())
-    assert all(torch.equal(fresh[name], value) for name, value in sentence.items())
-    assert {value.shape[0] for name, value in fresh.items() if name.endswith("context.table")} == {5}
+    assert all(torch.equal(untrained[name], value) for name, value in sentence.items())
+    assert {value.shape[0] for name, value in untrained.items() if name.endswith("context.table")} == {5}
 
 
 def test_short_runs_warm_up_in_a_fifth_of_their_updates_and_all_run_to_the_end(
@@ -208,7 +210,7 @@ def test_short_runs_warm_up_in_a_fifth_of_their_updates_and_all_run_to_the_end(
     assert slow.warmup == 3
 
 
-def test_variants_have_names_of_their_own() -> None:
+def test_variants_have_different_names() -> None:
     memory = MemoryConfig(slots=8)
     others = [MemoryConfig(slots=8, layers=(0, 1)), MemoryConfig(slots=8, side="source"), MemoryConfig(slots=16)]
     variants = [CONTROL, Variant(memory), Variant(memory, (1, 5)), Variant(memory, "document"), *map(Variant, others)]
@@ -220,8 +222,9 @@ def test_variants_have_names_of_their_own() -> None:
 
 @pytest.fixture
 def command(corpus: Corpus, run: Path, prepared: Path, tmp_path: Path) -> list[Any]:
-    return ["analyze", "memory-size", *corpus.dev, "--data", prepared, "--start", run, "--runs", tmp_path / "runs",
-            "--sizes", "2,3", "--updates", 2, "--share", 0.5, "--beam", 1, "--output", tmp_path / "out"]  # fmt: skip
+    training = ["--data", prepared, "--start", run, "--runs", tmp_path / "runs", "--updates", 2, "--share", 0.5]
+    options = ["--sizes", "2,3", "--beam", 1, "--output", tmp_path / "out"]
+    return ["analyze", "memory-size", *corpus.dev, *training, *options]
 
 
 def test_the_command_trains_what_is_missing_and_reports(

@@ -387,7 +387,7 @@ def test_a_terminated_run_writes_a_checkpoint_and_goes_on(configure: Configure, 
     process.terminate()
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.endswith("stopped; run the same command again to go on\n")
+    assert errors.endswith("stopped; run the same command again to continue\n")
     assert "Traceback" not in errors
     assert checkpoints(run) == [metrics(run)[-1]["update"]], "nothing of what was done is lost"
     check_goes_on(configure, run, tmp_path / "whole", **stage)

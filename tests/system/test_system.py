@@ -17,7 +17,7 @@ from tram.data.corpus import write_parallel
 from tram.data.prepare import PrepareSettings, prepare
 from tram.evaluation.accuracy import Accuracy, summarise
 from tram.evaluation.contrast import score_suite
-from tram.evaluation.suite import Item
+from tram.evaluation.suite import ContrastiveItem
 from tram.model.contexts.memory import Memory
 from tram.model.packing import Layout
 from tram.synthetic import generate, suite
@@ -60,7 +60,7 @@ def accuracies(folder: Path, seed: int) -> tuple[Accuracy, Accuracy]:
         | {"updates": 200, "documents": 16, "lr": 4e-3, "lr_new": 4e-3, "memory": {"read": "add", "depth": "full"}},
     }
     train(Config.model_validate(config))
-    items = [Item.model_validate_json(item.to_json()) for item in suite(seed, 150, DISTANCES, ["pronoun"])]
+    items = [ContrastiveItem.model_validate_json(item.to_json()) for item in suite(seed, 150, DISTANCES, ["pronoun"])]
     sentence, memory = (
         summarise(score_suite(Translator.load(folder / "run" / stage / "model"), items)).overall
         for stage in ("train", "finetune")

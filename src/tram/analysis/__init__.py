@@ -1,1 +1,1 @@
-"""The paper's section 5 for any model: one file for each figure and table, all run by `tram analyze`."""
+"""The analyses of the paper's section 5 for any model: one file per figure or table, all run by `tram analyze`."""

@@ -1,9 +1,10 @@
-"""What a memory takes from one sentence and gives to another: the paper's maps of update and output attention.
+"""Attention of a memory to two sentences: the paper's maps of update and output attention.
 
-    report = attention("run", translator, {1: document})   # documents by number; finds the pair of sentences itself
+    report = attention("run", translator, {1: document})   # documents by number
     report.write(Path("analysis"))                         # attention.json, .svg, .png and .md
 
-The pair shown is the one with the strongest path from a word through a slot to a later word (see `paths`).
+By default the report shows the two sentences with the strongest path from a word through a slot to a later word (see
+`paths`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tram.analysis.encoded import memories
+from tram.analysis.encoded import memory_units
 from tram.analysis.paths import (
-    SEARCHED,
-    Path,
-    Reading,
-    best_of_pairs,
+    SEARCHED_SENTENCES,
+    DocumentTrace,
+    MemoryPath,
+    best_per_word_pair,
     is_target,
-    read_document,
-    search_effects,
-    search_weights,
+    search_by_effect,
+    search_by_weight,
+    trace_document,
     with_slot,
     word_effects,
 )
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Rank = Literal["effect", "weight", "lift"]
-RANKS: tuple[Rank, ...] = ("effect", "weight", "lift")
-LISTED = 20  # paths
-HEADS_IN_A_ROW = 4
+TITLE = "What the memory carries from sentence to sentence"
+MAX_PATHS = 20  # in a report
+HEADS_PER_ROW = 4
 
 DEFINITIONS: dict[Rank, str] = {
     "effect": (
@@ -63,8 +64,8 @@ DEFINITIONS: dict[Rank, str] = {
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The maps of one unit for two sentences, tokens along the columns, slots along the rows."""
+class AttentionMaps:
+    """The maps of one unit for two sentences that are drawn: slots are rows, tokens are columns."""
 
     document: int
     unit: str
@@ -74,7 +75,7 @@ class Shown:
     output: Values  # (heads, slots, tokens of sentence j)
     update_tokens: list[str]
     output_tokens: list[str]
-    path: Path | None  # marked in the picture
+    path: MemoryPath | None  # marked in the figure
 
 
 def attention(
@@ -87,55 +88,58 @@ def attention(
     rank: Rank = "effect",
     reach: int = 3,
 ) -> Report:
-    """Maps and strongest paths of some documents, by their numbers; sentences: the pair to look at, from 1."""
+    """Return a report on the strongest paths of some documents, by their numbers, and the maps of the strongest one.
+
+    sentences: search only this pair of an earlier and a later sentence, counted from 1; reach: how many sentences back
+    the search by effect goes.
+    """
     need_matplotlib()
-    units = _units(translator, unit)
+    units = _selected_units(translator, unit)
     if sentences is not None and len(documents) > 1:
-        raise InputError("--sentences: say of which document, with --document")
-    readings = {number: read_document(translator, each, number) for number, each in documents.items()}
-    readings = {number: reading for number, reading in readings.items() if len(reading.document) > 1}
-    if not readings:
-        told = f"document {next(iter(documents))} has" if len(documents) == 1 else "all documents searched have"
-        raise InputError(f"{told} one sentence only; give one with an earlier and a later sentence")
-    pair = None if sentences is None else _pair(next(iter(readings.values())), sentences)
-    found = [path for reading in readings.values() for path in find_paths(reading, units, rank, reach, pair)]
-    paths = best_of_pairs(found)[:LISTED]
-    shown = choose(readings, units, paths, pair)
+        raise InputError("--sentences: there are several documents; choose one with --document")
+    traces = {number: trace_document(translator, each, number) for number, each in documents.items()}
+    traces = {number: trace for number, trace in traces.items() if len(trace.document) > 1}
+    if not traces:
+        which = f"document {next(iter(documents))} has" if len(documents) == 1 else "all documents searched have"
+        raise InputError(f"{which} only one sentence; give a document with at least two")
+    pair = None if sentences is None else _sentence_pair(next(iter(traces.values())), sentences)
+    found = [path for trace in traces.values() for path in find_paths(trace, units, rank, reach, pair)]
+    paths = best_per_word_pair(found)[:MAX_PATHS]
+    shown = choose_maps(traces, units, paths, pair)
     numbers = {
         "model": name,
-        "documents": {number: len(reading.document) for number, reading in readings.items()},
+        "documents": {number: len(trace.document) for number, trace in traces.items()},
         "rank": rank,
         "units": units,
-        "paths": [_path_json(readings[path.document], path) for path in paths],
-        "shown": _shown_json(readings[shown.document], shown),
+        "paths": [_path_json(traces[path.document], path) for path in paths],
+        "shown": _maps_json(traces[shown.document], shown),
     }
-    title = "What the memory carries from sentence to sentence"
-    text = _text(name, rank, reach, readings, units, paths, shown)
-    return Report("attention", title, numbers, text, lambda: _draw(readings[shown.document], shown))
+    text = describe(name, rank, reach, traces, units, paths, shown)
+    return Report("attention", TITLE, numbers, text, lambda: draw(traces[shown.document], shown))
 
 
 def find_paths(
-    reading: Reading, units: Sequence[str], rank: Rank, reach: int, pair: tuple[int, int] | None = None
-) -> list[Path]:
-    """The strongest paths of a document, or of one pair of its sentences; best first."""
+    trace: DocumentTrace, units: Sequence[str], rank: Rank, reach: int, pair: tuple[int, int] | None = None
+) -> list[MemoryPath]:
+    """Return the strongest paths of a document, or of one pair of its sentences, strongest first."""
     if rank != "effect":
-        found = search_weights(reading, units, rank == "lift", LISTED if pair is None else None)
-        return [path for path in found if pair in {None, (path.i, path.j)}][:LISTED]
+        found = search_by_weight(trace, units, rank == "lift", MAX_PATHS if pair is None else None)
+        return [path for path in found if pair in {None, (path.i, path.j)}][:MAX_PATHS]
     if pair is None:
-        return search_effects(reading, units, reach, LISTED)
-    found = best_of_pairs([path for unit in units for path in word_effects(reading, unit, *pair)])
-    return [with_slot(reading, path) for path in found[:LISTED]]
+        return search_by_effect(trace, units, reach, MAX_PATHS)
+    found = best_per_word_pair([path for unit in units for path in word_effects(trace, unit, *pair)])
+    return [with_slot(trace, path) for path in found[:MAX_PATHS]]
 
 
-def _units(translator: Translator, unit: str | None) -> list[str]:
-    units = list(memories(translator))
+def _selected_units(translator: Translator, unit: str | None) -> list[str]:
+    units = list(memory_units(translator))
     if unit is not None and unit not in units:
-        raise InputError(f"--unit {unit}: the model has no such memory; it has {', '.join(units)}")
+        raise InputError(f"--unit {unit}: the model has no such memory unit; it has {', '.join(units)}")
     return units if unit is None else [unit]
 
 
-def _pair(reading: Reading, sentences: tuple[int, int]) -> tuple[int, int]:
-    numbers = reading.document.numbers
+def _sentence_pair(trace: DocumentTrace, sentences: tuple[int, int]) -> tuple[int, int]:
+    numbers = trace.document.numbers
     for sentence in sentences:
         if sentence not in numbers:
             raise InputError(f"--sentences: there is no sentence {sentence}; give two from 1 to {numbers[-1]}")
@@ -145,32 +149,35 @@ def _pair(reading: Reading, sentences: tuple[int, int]) -> tuple[int, int]:
     return i, j
 
 
-def choose(
-    readings: Mapping[int, Reading], units: Sequence[str], paths: Sequence[Path], pair: tuple[int, int] | None
-) -> Shown:
-    """The maps around the strongest path; without any path, those of the last unit and the first pair."""
+def choose_maps(
+    traces: Mapping[int, DocumentTrace],
+    units: Sequence[str],
+    paths: Sequence[MemoryPath],
+    pair: tuple[int, int] | None,
+) -> AttentionMaps:
+    """Return the maps of the strongest path; if there is no path, those of the last unit and the first pair."""
     path = paths[0] if paths else None
-    reading = readings[path.document if path else min(readings)]
+    trace = traces[path.document if path else min(traces)]
     unit = path.unit if path else units[-1]
     i, j = (path.i, path.j) if path else pair or (0, 1)
-    document, pieces = reading.document, reading.text.bpe.pieces
-    before, after = reading.maps(unit, i), reading.maps(unit, j)
-    written, read = (document.decoder_input, document.labels) if is_target(unit) else (document.source,) * 2
-    tokens = [pieces([n for n in side[0, t].tolist() if n]) for side, t in ((written, i), (read, j))]
+    document, pieces = trace.document, trace.text.bpe.pieces
+    before, after = trace.maps(unit, i), trace.maps(unit, j)
+    updated, predicted = (document.decoder_input, document.labels) if is_target(unit) else (document.source,) * 2
+    tokens = [pieces([n for n in ids[0, t].tolist() if n]) for ids, t in ((updated, i), (predicted, j))]
     update, output = before.update.double().cpu().numpy(), after.output.double().cpu().numpy()
-    return Shown(reading.number, unit, i, j, update, output.swapaxes(1, 2), tokens[0], tokens[1], path)
+    return AttentionMaps(trace.number, unit, i, j, update, output.swapaxes(1, 2), tokens[0], tokens[1], path)
 
 
-def _path_json(reading: Reading, path: Path) -> dict[str, Any]:
+def _path_json(trace: DocumentTrace, path: MemoryPath) -> dict[str, Any]:
     # A path ranked by attention may end at a word of the source, which is not predicted.
-    gain = None if path.slot_value is None else float(reading.gains[path.j][path.b.places].sum())
+    gain = None if path.slot_value is None else float(trace.token_gains[path.j][path.b.positions].sum())
     return {
         "document": path.document,
         "unit": path.unit,
-        "from_sentence": reading.document.numbers[path.i],
+        "from_sentence": trace.document.numbers[path.i],
         "from_word": path.a.text,
         "slot": path.slot + 1,
-        "to_sentence": reading.document.numbers[path.j],
+        "to_sentence": trace.document.numbers[path.j],
         "to_word": path.b.text,
         "value": path.value,
         "slot_value": path.slot_value,
@@ -178,8 +185,8 @@ def _path_json(reading: Reading, path: Path) -> dict[str, Any]:
     }
 
 
-def _shown_json(reading: Reading, shown: Shown) -> dict[str, Any]:
-    numbers = reading.document.numbers
+def _maps_json(trace: DocumentTrace, shown: AttentionMaps) -> dict[str, Any]:
+    numbers = trace.document.numbers
     return {
         "document": shown.document,
         "unit": shown.unit,
@@ -191,44 +198,44 @@ def _shown_json(reading: Reading, shown: Shown) -> dict[str, Any]:
     }
 
 
-def _text(
+def describe(
     name: str,
     rank: Rank,
     reach: int,
-    readings: Mapping[int, Reading],
+    traces: Mapping[int, DocumentTrace],
     units: Sequence[str],
-    paths: Sequence[Path],
-    shown: Shown,
+    paths: Sequence[MemoryPath],
+    shown: AttentionMaps,
 ) -> str:
     """Return the findings and the method as Markdown."""
-    sign = "nats" if rank == "effect" else rank
+    measure = "nats" if rank == "effect" else rank
     lines = ["## Findings", "", "No path was found between these sentences.", ""]
     if paths:
         best = paths[0]
-        i, j = _sentences(readings, best)
+        i, j = _sentence_numbers(traces, best)
         lines[2] = (
-            f"The strongest path: {spoken(best)}, {best.value:.2f} {sign}, in document {best.document} from sentence "
-            f"{i} to sentence {j}, through `{best.unit}`. It is the maximum of a search over many paths: the same "
-            "words need not take the same path elsewhere."
+            f"The strongest path: {format_path(best)}, {best.value:.2f} {measure}, in document {best.document} from "
+            f"sentence {i} to sentence {j}, through `{best.unit}`. It is the maximum of a search over many paths: the "
+            "same words need not take the same path elsewhere."
         )
     rows = []
     for path in paths:
-        i, j = _sentences(readings, path)
+        i, j = _sentence_numbers(traces, path)
         alone = "-" if path.slot_value is None else f"{path.slot_value:.3f}"
-        rows.append([spoken(path), f"{path.value:.3f}", alone, str(path.document), f"{i} → {j}", f"`{path.unit}`"])
-    lines.append(markdown_table(["path", sign, "slot alone", "document", "sentences", "unit"], rows))
+        rows.append([format_path(path), f"{path.value:.3f}", alone, str(path.document), f"{i} → {j}", f"`{path.unit}`"])
+    lines.append(markdown_table(["path", measure, "slot alone", "document", "sentences", "unit"], rows))
     where = "predicted tokens" if is_target(shown.unit) else "tokens"
     row = "" if is_target(shown.unit) else "; on the right only its slot, because any source token may have read it"
     searched = (
-        f"The search covers paths into the {SEARCHED} sentences of each document that the memory helps most (compared "
-        f"with a document that begins there), from up to {reach} sentences before. "
+        f"The search covers paths into the {SEARCHED_SENTENCES} sentences of each document that the memory helps most "
+        f"(compared with a document that begins there), from up to {reach} sentences before. "
         if rank == "effect"
         else ""
     )
-    these = ", ".join(map(str, readings))
-    numbers = readings[shown.document].document.numbers
+    documents = ", ".join(map(str, traces))
+    numbers = traces[shown.document].document.numbers
     method = (
-        f"Model `{name}`, {'document' if len(readings) == 1 else 'documents'} {these} with the reference as "
+        f"Model `{name}`, {'document' if len(traces) == 1 else 'documents'} {documents} with the reference as "
         f"target history; memory units searched: {', '.join(f'`{unit}`' for unit in units)}. {DEFINITIONS[rank]} "
         f"{searched}Special tokens and punctuation are left out; each pair of words has one entry. Documents, "
         "sentences and slots are counted from 1.\n\n"
@@ -239,63 +246,63 @@ def _text(
     return "\n".join([*lines, "", "## Method", "", method])
 
 
-def _sentences(readings: Mapping[int, Reading], path: Path) -> tuple[int, int]:
-    """The numbers of a path's sentences in their document."""
-    numbers = readings[path.document].document.numbers
+def _sentence_numbers(traces: Mapping[int, DocumentTrace], path: MemoryPath) -> tuple[int, int]:
+    numbers = traces[path.document].document.numbers
     return numbers[path.i], numbers[path.j]
 
 
-def spoken(path: Path) -> str:
-    """Frau → slot 8 → sie."""
+def format_path(path: MemoryPath) -> str:
+    """Return a path as Markdown: `Frau → slot 8 → sie`."""
     first, last = (word.text.replace("|", "\\|") for word in (path.a, path.b))
     return f"{first} → slot {path.slot + 1} → {last}"
 
 
-def _draw(reading: Reading, shown: Shown) -> "Figure":
+def draw(trace: DocumentTrace, shown: AttentionMaps) -> "Figure":
+    """Draw update attention to the earlier sentence and output attention of the later one: head mean and each head."""
     heads, slots = shown.update.shape[:2]
-    columns = min(heads, HEADS_IN_A_ROW)
+    columns = min(heads, HEADS_PER_ROW)
     rows = -(-heads // columns)
     names = [["update"] * columns + ["output"] * columns]
     for row in range(rows):
-        these = [f"{row * columns + c}" if row * columns + c < heads else "." for c in range(columns)]
-        names.append([f"{side}{head}" if head != "." else "." for side in ("u", "o") for head in these])
-    tall = min(max(0.13 * slots, 1.2), 4.0)
-    figure, axes = new_mosaic(names, [tall + 0.8, *[1.0] * rows], PAGE)
-    sides = [
+        numbers = [f"{row * columns + c}" if row * columns + c < heads else "." for c in range(columns)]
+        names.append([f"{panel}{number}" if number != "." else "." for panel in ("u", "o") for number in numbers])
+    height = min(max(0.13 * slots, 1.2), 4.0)
+    figure, axes = new_mosaic(names, [height + 0.8, *[1.0] * rows], PAGE)
+    panels = [
         ("update", shown.update, shown.update_tokens, shown.i),
         ("output", shown.output, shown.output_tokens, shown.j),
     ]
-    for side, maps, tokens, sentence in sides:
-        image = _heat(axes[side], maps.mean(0), float(maps.mean(0).max()))
-        figure.colorbar(image, ax=axes[side], shrink=0.8, pad=0.02).ax.tick_params(labelsize=6)
-        axes[side].set_title(f"{side} attention, sentence {reading.document.numbers[sentence]}")
+    for name, maps, tokens, sentence in panels:
+        image = _heat_map(axes[name], maps.mean(0), float(maps.mean(0).max()))
+        figure.colorbar(image, ax=axes[name], shrink=0.8, pad=0.02).ax.tick_params(labelsize=6)
+        axes[name].set_title(f"{name} attention, sentence {trace.document.numbers[sentence]}")
         size = float(np.clip(PAGE / 2 * 48 / len(tokens), 3.5, 7))
-        labels = axes[side].set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=size)
+        labels = axes[name].set_xticks(range(len(tokens)), tokens, rotation=90, fontsize=size)
         for tick in labels:
-            tick.label1.set_parse_math(False)  # a token may hold a dollar sign
+            tick.label1.set_parse_math(False)  # a token may contain a dollar sign
         step = -(-slots // 16)
-        axes[side].set_yticks(range(0, slots, step), [str(slot + 1) for slot in range(0, slots, step)], fontsize=6)
+        axes[name].set_yticks(range(0, slots, step), [str(slot + 1) for slot in range(0, slots, step)], fontsize=6)
         for head in range(heads):
-            panel = axes[f"{side[0]}{head}"]
-            _heat(panel, maps[head], float(maps.max()))
+            panel = axes[f"{name[0]}{head}"]
+            _heat_map(panel, maps[head], float(maps.max()))
             panel.set_title(f"head {head + 1}", fontsize=6)
             panel.set_xticks([])
             panel.set_yticks([])
     axes["update"].set_ylabel("slot")
     if shown.path is not None:
-        _mark(axes["update"], shown.path.a.places, shown.path.slot)
-        # All tokens of a source sentence read its memory before a word is predicted
+        _mark(axes["update"], shown.path.a.positions, shown.path.slot)
+        # All tokens of a source sentence read its memory before any word is predicted.
         whole = list(range(len(shown.output_tokens)))
-        _mark(axes["output"], shown.path.b.places if is_target(shown.unit) else whole, shown.path.slot)
+        _mark(axes["output"], shown.path.b.positions if is_target(shown.unit) else whole, shown.path.slot)
     return figure
 
 
-def _heat(axes: Any, values: Values, most: float) -> Any:
+def _heat_map(axes: Any, values: Values, maximum: float) -> Any:
     axes.grid(visible=False)
-    return axes.imshow(values, aspect="auto", cmap="Blues", vmin=0, vmax=most, interpolation="nearest")
+    return axes.imshow(values, aspect="auto", cmap="Blues", vmin=0, vmax=maximum, interpolation="nearest")
 
 
-def _mark(axes: Any, places: Sequence[int], slot: int) -> None:
-    x = (places[0] - 0.5, places[-1] + 0.5)
+def _mark(axes: Any, positions: Sequence[int], slot: int) -> None:
+    x = (positions[0] - 0.5, positions[-1] + 0.5)
     y = (slot - 0.5, slot + 0.5)
     axes.plot([x[0], x[1], x[1], x[0], x[0]], [y[0], y[0], y[1], y[1], y[0]], color=COLOURS[1], clip_on=False)

@@ -1,21 +1,22 @@
-"""How far back a sentence's loss feels: the paper's "Long-Range Influence", as gradients of earlier sentences' tokens.
+"""How far back a sentence's loss depends on earlier sentences: the paper's "Long-Range Influence", by gradients.
 
     report = attribution([("memory", translator)], documents)
     report.write(Path("analysis"))             # attribution.json, .svg, .png and .md
 
 g_j(x) = |∂ loss of sentence j / ∂ embedded token x|, with gradients through all updates of the memory, whatever depth
 the model was trained with. For a range of distances, G(j, range) is the mean of g_j over the tokens of the sentences i
-with j − i in that range: each token type of a side once, at its first occurrence in the range, bos and eos left out.
+with j − i in that range. Each token type of a side counts once, at its first occurrence in the range; bos and eos do
+not count.
 
     Score(range) = Σ_j G(j, range) / Σ_j G(j, {0})        over all sentences j that have a sentence in that range
 
-so that 0.01 says: a token that far back moves the loss a hundredth as much as a token of the sentence itself.
+A score of 0.01 means that a token that far back changes the loss a hundredth as much as a token of the sentence itself.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tram.analysis.encoded import EncodedDocument, encode, memories
+from tram.analysis.encoded import EncodedDocument, encode_document, memory_units
 from tram.analysis.plots import COLOURS, COLUMN, need_matplotlib, new_figure
 from tram.analysis.report import Report
 from tram.data.corpus import ParallelDocument
 from tram.errors import InputError
-from tram.evaluation.significance import Resampling, Values, interval
+from tram.evaluation.significance import SAMPLES, SEED, Resampling, Values, interval
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
 from tram.progress import Progress
@@ -37,94 +38,96 @@ from tram.translation.translator import Translator
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Sides = Literal["both", "source", "target"]
-SIDES: tuple[Sides, ...] = ("both", "source", "target")
-DRAWS, SEED = 1000, 12345
-LEGEND = 28  # characters of a model's name that fit
-NOTABLE = 0.001  # the text tells how far back scores stay above this
+TITLE = "Gradient of a sentence's loss by distance"
+TOKEN_GROUPS = ("both sides", "source", "target")  # rows of `GradientSums`
+LEGEND_CHARACTERS = 28  # of a model's name
+NOTABLE_SCORE = 0.001  # the report says how far back scores reach this
 
 
 @dataclass(frozen=True)
-class Range:
-    """Distances from `first` to `last` sentences; `last` None: all beyond."""
+class DistanceRange:
+    """Distances from `first` to `last` sentences; without a `last`, all from `first` on."""
 
     first: int
     last: int | None
 
     @property
     def label(self) -> str:
-        """As it stands under the axis."""
+        """The label on the axis and in the table."""
         if self.last is None:
             return f"{self.first}+"
         return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
 
-    def holds(self, distances: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which of these distances lie in it."""
+    def contains(self, distances: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return for each distance whether it is in the range."""
         return (distances >= self.first) & (True if self.last is None else distances <= self.last)
 
 
-OWN = Range(0, 0)
+OWN = DistanceRange(0, 0)  # the sentence itself
 
 
 @dataclass(frozen=True)
-class Score:
-    """Score(range) of one model; the interval is None where there is one document only."""
+class DistanceScore:
+    """Score(range) of one model; the interval is None if only one document reaches the range."""
 
     distance: str
     score: float
     low: float | None
     high: float | None
-    source: float  # the same with the tokens of one side only
+    source: float  # the score of the source tokens only
     target: float
-    sentences: int  # that have a sentence in this range before them
+    sentences: int  # number of sentences with an earlier sentence in this range
 
 
 @dataclass(frozen=True)
 class ModelScores:
-    """One model's scores by distance."""
+    """The scores of one model by distance."""
 
     model: str
-    scores: list[Score]
+    scores: list[DistanceScore]
 
 
 def attribution(
-    models: Sequence[tuple[str, Translator]], documents: Sequence[ParallelDocument], *, size: int = 10,
+    models: Sequence[tuple[str, Translator]],
+    documents: Sequence[ParallelDocument],
+    *,
+    size: int = 10,
     longest: int = 100,
-) -> Report:  # fmt: skip
-    """Scores by distance, `size` sentences in a range, one range for all beyond `longest`."""
+) -> Report:
+    """Return a report on scores by distance: `size` distances per range, one range for all distances over `longest`."""
     need_matplotlib()
     if not models or not documents:
         raise InputError("attribution needs a model and a document; give at least one of each")
     for _, translator in models:
-        memories(translator)
-    ranges = distance_ranges([_pairs(document) for document in documents], size, longest)
+        memory_units(translator)
+    ranges = distance_ranges([_count_pairs(document) for document in documents], size, longest)
     found = []
     with Progress("gradients", len(models) * sum(len(d.source) for d in documents), "sentences") as progress:
         for name, translator in models:
             sums = []
             for document in documents:
-                sums.append(document_sums(translator.model, encode(translator, document), ranges))
+                sums.append(document_sums(translator.model, encode_document(translator, document), ranges))
                 progress.advance(len(document.source), name)
-            found.append(ModelScores(name, scores(sums, ranges)))
+            found.append(ModelScores(name, distance_scores(sums, ranges)))
     sentences = sum(len(document.source) for document in documents)
     numbers = {"documents": len(documents), "sentences": sentences, "models": [asdict(each) for each in found]}
-    title = "Gradient of a sentence's loss by distance"
-    return Report("attribution", title, numbers, _text(found, len(documents), sentences), lambda: _draw(found))
+    return Report("attribution", TITLE, numbers, describe(found, len(documents), sentences), lambda: draw(found))
 
 
-def _pairs(document: ParallelDocument) -> int:
-    """Sentences with text on both sides."""
+def _count_pairs(document: ParallelDocument) -> int:
+    """Return the number of sentences with text on both sides."""
     return sum(bool(a.strip() and b.strip()) for a, b in zip(document.source, document.target, strict=True))
 
 
-def distance_ranges(lengths: Sequence[int], size: int, longest: int) -> list[Range]:
-    """1 to `size` sentences back, and so on as far as these documents go; at least two ranges."""
+def distance_ranges(lengths: Sequence[int], size: int, longest: int) -> list[DistanceRange]:
+    """Return ranges of `size` distances, from 1 to the largest distance in these documents; at least two ranges."""
     if size < 1 or longest < 1:
         raise InputError(f"--bin {size} and --longest {longest} are numbers of sentences; give 1 or more")
     farthest = max(lengths) - 1
-    ranges = [Range(first, min(first + size - 1, longest)) for first in range(1, min(farthest, longest) + 1, size)]
+    starts = range(1, min(farthest, longest) + 1, size)
+    ranges = [DistanceRange(first, min(first + size - 1, longest)) for first in starts]
     if farthest > longest:
-        ranges.append(Range(longest + 1, None))
+        ranges.append(DistanceRange(longest + 1, None))
     if len(ranges) < 2:
         raise InputError(
             f"the longest document has {max(lengths)} sentences, too few for two ranges of {size}; "
@@ -135,7 +138,10 @@ def distance_ranges(lengths: Sequence[int], size: int, longest: int) -> list[Ran
 
 @dataclass(frozen=True)
 class TokenGradients:
-    """∂ loss of sentence j / ∂ embedded tokens of the whole document: (real tokens, d_model) for each side."""
+    """The gradients of one sentence's loss with respect to the embedded tokens of the document.
+
+    source, target: (real tokens of that side, d_model).
+    """
 
     sentence: int
     source: Tensor
@@ -145,11 +151,11 @@ class TokenGradients:
 def token_gradients(
     model: Transformer, document: EncodedDocument, sentences: Collection[int] | None = None
 ) -> Iterator[TokenGradients]:
-    """The gradients of every sentence's loss, or of some sentences': one forward pass, and one backward pass for each.
+    """Compute the gradients of the losses of all sentences, or of some: one forward pass, one backward pass for each.
 
-    Backward passes also walk over the sentences behind j, with zeros; leaving those out would save less than half.
+    A backward pass also runs, with zeros, over the sentences after j; leaving those out would save less than half.
     """
-    with full_depth(model), embedded_leaves(model) as leaves, flushed(), torch.enable_grad():
+    with full_depth(model), embedding_leaves(model) as leaves, flush_denormals(), torch.enable_grad():
         done = model.forced_decode(document.source, document.decoder_input)
         counts = done.layout.counts.tolist()
         labels = done.layout.pack(document.labels).split(counts)
@@ -163,7 +169,7 @@ def token_gradients(
 
 @contextmanager
 def full_depth(model: nn.Module) -> Iterator[None]:
-    """Inside, gradients go through all updates of every memory."""
+    """Backpropagate through all updates of every memory unit inside this context."""
     units = [module for module in model.modules() if isinstance(module, Memory)]
     depths = [unit.depth for unit in units]
     for unit in units:
@@ -176,15 +182,15 @@ def full_depth(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def embedded_leaves(model: Transformer) -> Iterator[list[Tensor]]:
-    """Inside, embedded tokens are leaves of the graph: those of the source, then those of the target."""
+def embedding_leaves(model: Transformer) -> Iterator[list[Tensor]]:
+    """Make embedded tokens leaves of the graph inside this context, and yield them: source first, then target."""
     leaves: list[Tensor] = []
 
-    def cut(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
+    def detach(module: nn.Module, arguments: Any, embedded: Tensor) -> Tensor:
         leaves.append(embedded.detach().requires_grad_(True))
         return leaves[-1]
 
-    handles = [side.embeddings.register_forward_hook(cut) for side in (model.encoder, model.decoder)]
+    handles = [side.embeddings.register_forward_hook(detach) for side in (model.encoder, model.decoder)]
     try:
         yield leaves
     finally:
@@ -193,8 +199,8 @@ def embedded_leaves(model: Transformer) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def flushed() -> Iterator[None]:
-    """Inside, denormal numbers are zero: gradients from far back get that small, and products of them are slow."""
+def flush_denormals() -> Iterator[None]:
+    """Round denormal numbers to zero inside this context: gradients from far back get that small and then are slow."""
     torch.set_flush_denormal(True)
     try:
         yield
@@ -204,92 +210,99 @@ def flushed() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class GradientSums:
-    """Σ_j of G(j, range) and of G(j, {0}), (sides, ranges) each, and how many j there are in each range."""
+    """Σ_j G(j, range) and Σ_j G(j, {0}) for each token group, and the number of sentences j, of one document."""
 
-    far: Values
-    own: Values
-    sentences: npt.NDArray[np.int64]
+    far: Values  # (token groups, ranges)
+    own: Values  # (token groups, ranges)
+    sentences: npt.NDArray[np.int64]  # (ranges,)
 
 
-def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequence[Range]) -> GradientSums:
-    """Go through all sentences of a document."""
-    sides = [Tokens.of(document.source, document.special), Tokens.of(document.decoder_input, document.special)]
-    far, own = np.zeros((len(SIDES), len(ranges))), np.zeros((len(SIDES), len(ranges)))
+def document_sums(model: Transformer, document: EncodedDocument, ranges: Sequence[DistanceRange]) -> GradientSums:
+    """Sum the mean gradient norms over all sentences of a document."""
+    sides = both_sides(document)
+    far, own = np.zeros((len(TOKEN_GROUPS), len(ranges))), np.zeros((len(TOKEN_GROUPS), len(ranges)))
     count = np.zeros(len(ranges), dtype=np.int64)
     for gradients in token_gradients(model, document):
         j = gradients.sentence
         norms = [g.norm(dim=-1).double().cpu().numpy() for g in (gradients.source, gradients.target)]
-        here = mean_norms(sides, norms, j, OWN)
-        for k, wanted in enumerate(ranges):
-            if j >= wanted.first:
-                far[:, k] += mean_norms(sides, norms, j, wanted)
-                own[:, k] += here
+        own_norms = mean_norms(sides, norms, j, OWN)
+        for k, distances in enumerate(ranges):
+            if j >= distances.first:
+                far[:, k] += mean_norms(sides, norms, j, distances)
+                own[:, k] += own_norms
                 count[k] += 1
     return GradientSums(far, own, count)
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """The tokens of one side of a document, packed: their ids and the sentences they belong to."""
+class PackedTokens:
+    """The real tokens of one side of a document: their ids and the sentences they belong to, (tokens,) each."""
 
     ids: npt.NDArray[np.int64]
     sentences: npt.NDArray[np.int64]
-    special: tuple[int, ...]  # ids that stand for no text
+    special: tuple[int, ...]  # ids that are not text
 
     @classmethod
-    def of(cls, ids: Tensor, special: Iterable[int]) -> "Tokens":
+    def of(cls, ids: Tensor, special: Iterable[int]) -> "PackedTokens":
         """Return the tokens of ids (1, sentences, tokens)."""
-        _, sentences, _ = (places := ids.nonzero(as_tuple=True))
-        return cls(ids[places].cpu().numpy(), sentences.cpu().numpy(), tuple(special))
+        _, sentences, _ = (real := ids.nonzero(as_tuple=True))
+        return cls(ids[real].cpu().numpy(), sentences.cpu().numpy(), tuple(special))
 
-    def chosen(self, j: int, wanted: Range) -> npt.NDArray[np.int64]:
-        """Places of the tokens that count: each type at its first occurrence in the range, no bos and no eos."""
-        places = np.flatnonzero(wanted.holds(j - self.sentences) & ~np.isin(self.ids, self.special))
-        return places[np.unique(self.ids[places], return_index=True)[1]]
+    def first_occurrences(self, j: int, distances: DistanceRange) -> npt.NDArray[np.int64]:
+        """Return the indices of the first token of each type in a range before sentence j, without bos and eos."""
+        indices = np.flatnonzero(distances.contains(j - self.sentences) & ~np.isin(self.ids, self.special))
+        return indices[np.unique(self.ids[indices], return_index=True)[1]]
 
 
-def mean_norms(sides: list[Tokens], norms: list[Values], j: int, wanted: Range) -> list[float]:
-    """G(j, range) of both sides together, of the source, and of the target."""
-    source, target = (norm[side.chosen(j, wanted)] for side, norm in zip(sides, norms, strict=True))
+def both_sides(document: EncodedDocument) -> list[PackedTokens]:
+    """Return the tokens of the source and of the decoder input."""
+    return [PackedTokens.of(ids, document.special) for ids in (document.source, document.decoder_input)]
+
+
+def mean_norms(sides: list[PackedTokens], norms: list[Values], j: int, distances: DistanceRange) -> list[float]:
+    """Return G(j, range) for each token group: both sides together, source, target."""
+    source, target = (norm[side.first_occurrences(j, distances)] for side, norm in zip(sides, norms, strict=True))
     return [float(np.mean(part)) if len(part) else 0.0 for part in (np.concatenate([source, target]), source, target)]
 
 
-def scores(documents: Sequence[GradientSums], ranges: Sequence[Range]) -> list[Score]:
-    """Score(range) for all documents together, with intervals from a bootstrap over documents."""
+def distance_scores(documents: Sequence[GradientSums], ranges: Sequence[DistanceRange]) -> list[DistanceScore]:
+    """Return Score(range) over all documents, with intervals from a bootstrap over documents."""
     far, own = np.stack([each.far for each in documents]), np.stack([each.own for each in documents])
     sentences = np.sum([each.sentences for each in documents], axis=0)
     values = far.sum(axis=0) / own.sum(axis=0)
-    resampling = Resampling(len(far), DRAWS, SEED)
-    # A draw without any document that is long enough says nothing about the range: 0 / 0, left out below.
+    resampling = Resampling(len(far), SAMPLES, SEED)
+    # A draw in which no document reaches the range is 0 / 0 and is left out below.
     with np.errstate(invalid="ignore"):
         drawn = resampling.sums(far[:, 0]) / resampling.sums(own[:, 0])
     result = []
-    for k, wanted in enumerate(ranges):
-        kept = drawn[~np.isnan(drawn[:, k]), k]
+    for k, distances in enumerate(ranges):
+        valid = drawn[~np.isnan(drawn[:, k]), k]
         reaching = sum(bool(each.sentences[k]) for each in documents)
-        low, high = interval(kept) if reaching > 1 else (None, None)
+        low, high = interval(valid) if reaching > 1 else (None, None)
         both, source, target = values[:, k].tolist()
-        result.append(Score(wanted.label, both, low, high, source, target, int(sentences[k])))
+        result.append(DistanceScore(distances.label, both, low, high, source, target, int(sentences[k])))
     return result
 
 
-def _text(found: Sequence[ModelScores], documents: int, sentences: int) -> str:
+def describe(found: Sequence[ModelScores], documents: int, sentences: int) -> str:
     """Return the findings and the method as Markdown."""
     lines = ["## Findings", ""]
     for each in found:
-        near, above = each.scores[0], [s.distance for s in each.scores if s.score >= NOTABLE]
+        near, above = each.scores[0], [s.distance for s in each.scores if s.score >= NOTABLE_SCORE]
         reach = (
-            f"the last range with a score of {NOTABLE} or more is {above[-1]}"
+            f"the last range with a score of {NOTABLE_SCORE} or more is {above[-1]}"
             if above
-            else f"no range has a score of {NOTABLE} or more"
+            else f"no range has a score of {NOTABLE_SCORE} or more"
         )
         lines.append(
             f"- `{each.model}`: the gradient of a token at distance {near.distance} is {near.score:.2g} "
             f"{_bounds(near)} times that of a token of the sentence itself; {reach}."
         )
     lines += ["- A non-zero gradient shows that information can flow, not that the model benefits from it.", ""]
-    lines += ["| model | distance | score | 95% interval | source only | target only | sentences |",
-              "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines += [
+        "| model | distance | score | 95% interval | source only | target only | sentences |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines += [
         f"| `{each.model}` | {s.distance} | {s.score:.2e} | {_bounds(s)} | {s.source:.2e} | {s.target:.2e} "
         f"| {s.sentences} |"
@@ -308,30 +321,31 @@ def _method(documents: int, sentences: int) -> str:
         "first occurrence in the range; bos and eos do not count. The score is the sum of G(*j*, range) over all *j*, "
         "divided by that of G(*j*, 0), the same mean over the tokens of sentence *j* itself, so that models can be "
         "compared. (The paper sums the gradients and does not normalise them.) Intervals: bootstrap over documents, "
-        f"{DRAWS} draws, seed {SEED}; none where only one document has sentences in the range."
+        f"{SAMPLES} draws, seed {SEED}; none where only one document has sentences in the range."
     )
 
 
-def _bounds(score: Score) -> str:
+def _bounds(score: DistanceScore) -> str:
     return "-" if score.low is None or score.high is None else f"[{score.low:.2e}, {score.high:.2e}]"
 
 
-def _draw(found: Sequence[ModelScores]) -> "Figure":
+def draw(found: Sequence[ModelScores]) -> "Figure":
+    """Draw the scores of every model by distance, with their intervals."""
     figure, axes = new_figure(width=COLUMN, height=2.5)
     labels = [score.distance for score in found[0].scores]
     for number, each in enumerate(found):
         colour, style = COLOURS[number % len(COLOURS)], ("-", "--", ":")[number % 3]
         x = [k for k, score in enumerate(each.scores) if score.score > 0]
         drawn = [each.scores[k] for k in x]
-        axes.plot(x, [s.score for s in drawn], f"o{style}", color=colour, label=each.model[-LEGEND:])
+        axes.plot(x, [s.score for s in drawn], f"o{style}", color=colour, label=each.model[-LEGEND_CHARACTERS:])
         bounds = [(k, s.low, s.high) for k, s in zip(x, drawn, strict=True) if s.low]
         if bounds:
             axes.fill_between(*zip(*bounds, strict=True), color=colour, alpha=0.2, linewidth=0)
     axes.set_yscale("log")
-    step = -(-len(labels) // 12)  # no more labels than fit
+    step = -(-len(labels) // 12)  # at most twelve labels
     crowded = max(map(len, labels)) > 2 and len(labels) > 5
-    axes.set_xticks(range(0, len(labels), step), labels[::step], rotation=45 if crowded else 0,
-                    ha="right" if crowded else "center")  # fmt: skip
+    slant = {"rotation": 45, "ha": "right"} if crowded else {"rotation": 0, "ha": "center"}
+    axes.set_xticks(range(0, len(labels), step), labels[::step], **slant)
     axes.set_xlabel("distance [sentences back]")
     axes.set_ylabel("gradient, relative to\nthe sentence's own tokens")
     if len(found) > 1:

@@ -1,7 +1,7 @@
-"""A document as ids, and a model's memories by name: what the analyses of a model's inside begin with.
+"""Documents as ids, and the memory units of a model by name: the input of the analyses that look inside a model.
 
-document = encode(translator, parallel_document)
-memories(translator)                       # {"encoder.5.self": Memory, "decoder.5.self": Memory}
+document = encode_document(translator, parallel_document)
+memory_units(translator)                   # {"encoder.5.self": Memory, "decoder.5.self": Memory}
 """
 
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from tram.translation.translator import Translator
 
 @dataclass(frozen=True)
 class EncodedDocument:
-    """Ids of one document, (1, sentences, tokens) each, 0 = padding; a pair with an empty side is left out.
+    """The ids of one document, (1, sentences, tokens) each, 0 = padding; pairs with an empty side are left out.
 
-    source: bos … eos; decoder_input: bos … y_n; labels: y_1 … y_n eos; numbers: of its sentences, from 1.
+    source: bos … eos; decoder_input: bos … y_n; labels: y_1 … y_n eos; numbers: the sentences' numbers, from 1.
     """
 
     numbers: list[int]
     source: Tensor
     decoder_input: Tensor
     labels: Tensor
-    special: frozenset[int]  # ids that stand for no text
+    special: frozenset[int]  # ids that are not text
 
     def __len__(self) -> int:
         return len(self.numbers)
 
 
-def encode(translator: Translator, document: ParallelDocument) -> EncodedDocument:
-    """Cut a document into subwords; what is longer than the model's longest sentence is cut off."""
+def encode_document(translator: Translator, document: ParallelDocument) -> EncodedDocument:
+    """Encode a document as subword ids; sentences that are too long for the model are truncated."""
     longest, special = translator.longest, translator.special
     sources = translator.text.encode(document.source, "source")
     targets = translator.text.encode(document.target, "target")
@@ -43,7 +43,7 @@ def encode(translator: Translator, document: ParallelDocument) -> EncodedDocumen
         if source and target
     ]
     if not pairs:
-        raise InputError("a document has no sentence with text on both sides; leave it out of the files")
+        raise InputError("a document has no sentence with text on both sides; remove it from the files")
     device = translator.model.device
     source = document_ids([[special.source(source) for _, source, _ in pairs]]).to(device)
     target = document_ids([[special.target(target) for _, _, target in pairs]]).to(device)
@@ -51,12 +51,10 @@ def encode(translator: Translator, document: ParallelDocument) -> EncodedDocumen
     return EncodedDocument(numbers, source, decoder_input(target), target[..., 1:], special.control)
 
 
-def memories(translator: Translator) -> dict[str, Memory]:
-    """The memory units of a model by the names of their sublayers; a model without any is refused."""
-    model = translator.model
-    contexts = model.contexts()
-    found = {name: context for name, context in contexts.items() if isinstance(context, Memory)}
+def memory_units(translator: Translator) -> dict[str, Memory]:
+    """Return the memory units of a model by the names of their sublayers; raise InputError if there are none."""
+    found = {name: unit for name, unit in translator.model.contexts().items() if isinstance(unit, Memory)}
     if not found:
         where = translator.folder or "the model"
-        raise InputError(f"{where}: has no memory to look into; give a model finetuned with `memory:` in its config")
+        raise InputError(f"{where}: has no memory to analyze; give a model finetuned with `memory:` in its config")
     return found

@@ -1,4 +1,4 @@
-"""One HTML page from the reports in a folder: self-contained, loads nothing from the network, light and dark.
+"""One self-contained HTML page with all reports of a folder; it loads nothing from the network.
 
 write_page(Path("analysis"))               # reads NAME.md, NAME.svg and NAME.json there, writes index.html
 """
@@ -15,13 +15,13 @@ from markdown_it import MarkdownIt
 from tram.errors import InputError
 from tram.files import write_text
 
-ORDER = ("position", "attribution", "planted", "attention", "memory-size", "placement", "window", "complexity")
+REPORT_ORDER = ("position", "attribution", "planted", "attention", "memory-size", "placement", "window", "complexity")
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
-# Markdown that a report does not use. Links and pictures would lead out of the page.
-LEFT_AS_TEXT = ["image", "link", "autolink", "reference", "html_inline", "html_block", "blockquote", "hr", "lheading"]
+# Markdown that reports do not use; links and pictures would lead out of the page.
+DISABLED_RULES = ["image", "link", "autolink", "reference", "html_inline", "html_block", "blockquote", "hr", "lheading"]
 
-STYLE = """
+CSS = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fff; --line: #ccc; --soft: #f3f3f3; --link: #0059a3; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6e6e6; --back: #16181b; --line: #444; --soft: #23262a; --link: #8cc4ff; }
@@ -43,39 +43,42 @@ summary { cursor: pointer; }
 
 
 @dataclass(frozen=True)
-class Part:
-    """A report as files: its name, its Markdown and, if they exist, its picture and its numbers."""
+class ReportFiles:
+    """The files of a report: its name, its Markdown, the path of its figure, if it has one, and its JSON."""
 
     name: str
     text: str
     svg: Path | None
-    numbers: str | None
+    numbers: str
 
     @property
     def title(self) -> str:
-        """Return the first heading of the text, or the name."""
+        """The first heading of the text, or the name."""
         found = re.search(r"^# (.+)$", self.text, re.M)
         return found[1].strip() if found else self.name
 
 
 def write_page(folder: Path) -> Path:
     """Write index.html from all reports found in a folder."""
-    parts = find_parts(folder)
-    if not parts:
+    reports = find_reports(folder)
+    if not reports:
         raise InputError(f"{folder}: has no report (NAME.md beside NAME.json); run an analysis with this --output")
     path = folder / "index.html"
-    write_text(path, page(parts))
+    write_text(path, page(reports))
     return path
 
 
-def find_parts(folder: Path) -> list[Part]:
+def find_reports(folder: Path) -> list[ReportFiles]:
     """Return the reports in a folder, in the paper's order, followed by those with other names."""
     names = [path.stem for path in folder.glob("*.md") if path.with_suffix(".json").exists()]
-    known = {name: number for number, name in enumerate(ORDER)}
-    return [_part(folder, name) for name in sorted(names, key=lambda name: (known.get(name, len(ORDER)), name))]
+    known = {name: number for number, name in enumerate(REPORT_ORDER)}
+    return [
+        _read_report(folder, name)
+        for name in sorted(names, key=lambda name: (known.get(name, len(REPORT_ORDER)), name))
+    ]
 
 
-def _part(folder: Path, name: str) -> Part:
+def _read_report(folder: Path, name: str) -> ReportFiles:
     paths = {suffix: folder / f"{name}.{suffix}" for suffix in ("md", "json", "svg")}
     try:
         numbers = json.loads(paths["json"].read_text(encoding="utf-8"))
@@ -85,26 +88,26 @@ def _part(folder: Path, name: str) -> Part:
             f"{folder / name}: its .md or .json cannot be read ({error}); run this analysis again"
         ) from None
     indented = json.dumps(numbers, indent=1, ensure_ascii=False)
-    return Part(name, text, paths["svg"] if paths["svg"].exists() else None, indented)
+    return ReportFiles(name, text, paths["svg"] if paths["svg"].exists() else None, indented)
 
 
-def page(parts: list[Part]) -> str:
+def page(reports: list[ReportFiles]) -> str:
     """Return the page as HTML."""
-    entries = "".join(f'<li><a href="#{_id(part.name)}">{html.escape(part.title)}</a></li>' for part in parts)
+    entries = "".join(f'<li><a href="#{_id(report.name)}">{html.escape(report.title)}</a></li>' for report in reports)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>tram: analysis</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<h1>Analysis</h1>\n"
-        f"<nav><ul>{entries}</ul></nav>\n" + "\n".join(map(_section, parts)) + "\n</body>\n</html>\n"
+        f"<title>tram: analysis</title>\n<style>\n{CSS}\n</style>\n</head>\n<body>\n<h1>Analysis</h1>\n"
+        f"<nav><ul>{entries}</ul></nav>\n" + "\n".join(map(_section, reports)) + "\n</body>\n</html>\n"
     )
 
 
-def _section(part: Part) -> str:
-    body = re.sub(r"^# .+$|^!\[.*\]\(.*\)$", "", part.text, flags=re.M)  # the page has its own title and picture
-    figure = "" if part.svg is None else f"<figure>{inline_svg(part.svg, part.name, part.title)}</figure>\n"
-    numbers = f"<details><summary>Numbers</summary><pre>{html.escape(part.numbers or '')}</pre></details>"
-    title = f"<h2>{html.escape(part.title)}</h2>"
-    return f'<section id="{_id(part.name)}">\n{title}\n{figure}{to_html(body, shift=1)}\n{numbers}\n</section>'
+def _section(report: ReportFiles) -> str:
+    body = re.sub(r"^# .+$|^!\[.*\]\(.*\)$", "", report.text, flags=re.M)  # the page has its own title and figure
+    figure = "" if report.svg is None else f"<figure>{inline_svg(report.svg, report.name, report.title)}</figure>\n"
+    numbers = f"<details><summary>Numbers</summary><pre>{html.escape(report.numbers)}</pre></details>"
+    title = f"<h2>{html.escape(report.title)}</h2>"
+    return f'<section id="{_id(report.name)}">\n{title}\n{figure}{to_html(body, shift=1)}\n{numbers}\n</section>'
 
 
 def _id(name: str) -> str:
@@ -112,7 +115,7 @@ def _id(name: str) -> str:
 
 
 def inline_svg(path: Path, name: str, title: str) -> str:
-    """Return a picture as an element of the page, with ids of its own and without anything that could run or load."""
+    """Return a figure as an SVG element with unique ids and without anything that could run or load."""
     try:
         root = ElementTree.fromstring(path.read_bytes())
     except (OSError, ElementTree.ParseError) as error:
@@ -142,7 +145,7 @@ def inline_svg(path: Path, name: str, title: str) -> str:
 
 def to_html(text: str, shift: int = 0) -> str:
     """Convert Markdown to HTML that neither loads nor runs anything; headings go `shift` levels deeper."""
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(LEFT_AS_TEXT)
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable(DISABLED_RULES)
     tokens = markdown.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):

@@ -1,4 +1,4 @@
-"""How tram's figures look: the width of a paper's column, legible type, colours that everybody can tell apart.
+"""The style of tram's figures: as wide as a paper's column, legible type, colours for every kind of colour vision.
 
 figure, axes = new_figure()
 axes.plot(x, y, color=COLOURS[0])
@@ -16,9 +16,9 @@ from tram.files import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, safe for every kind of colour vision, the dark ones first
+# Okabe and Ito's palette, which is safe for every kind of colour vision; dark colours first
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, or both
+COLUMN, PAGE = 3.4, 7.0  # inches: one column of a paper, or two
 
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -32,14 +32,14 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.4,
     "lines.markersize": 4,
     "legend.frameon": False,
-    "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
-    "svg.hashsalt": "tram",  # the same figure gives the same file
+    "svg.fonttype": "none",  # text stays text, so it can be searched and uses the page's font
+    "svg.hashsalt": "tram",  # the same figure is the same file
     "figure.constrained_layout.use": True,
 }
 
 
 def need_matplotlib() -> None:
-    """Refuse at once, and not after an hour of computing, where no picture can be drawn."""
+    """Raise InputError if matplotlib is missing: at the start, not after an hour of computing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -48,7 +48,7 @@ def need_matplotlib() -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Inside, all that is drawn looks like tram's figures: matplotlib takes sizes when a thing is drawn, not before."""
+    """Draw in tram's style inside this context; matplotlib reads the style when something is drawn, not before."""
     need_matplotlib()
     import matplotlib as mpl
 
@@ -57,7 +57,7 @@ def styled() -> Iterator[None]:
 
 
 def new_figure(rows: int = 1, columns: int = 1, width: float = COLUMN, height: float = 2.4) -> tuple["Figure", Any]:
-    """A figure without any window behind it, and its axes: one, or an array of them."""
+    """Return a figure that needs no display, and its axes: one, or an array of them."""
     with styled():
         from matplotlib.figure import Figure
 
@@ -66,7 +66,7 @@ def new_figure(rows: int = 1, columns: int = 1, width: float = COLUMN, height: f
 
 
 def new_mosaic(names: list[list[str]], heights: list[float], width: float = PAGE) -> tuple["Figure", dict[str, Any]]:
-    """A figure whose axes have names; one that stands in several cells spans them. heights: of the rows, in inches."""
+    """Return a figure and its axes by name; a name in several cells spans them. heights: of the rows, in inches."""
     with styled():
         from matplotlib.figure import Figure
 
@@ -76,7 +76,7 @@ def new_mosaic(names: list[list[str]], heights: list[float], width: float = PAGE
 
 
 def save_figure(figure: "Figure", svg: Path, png: Path) -> None:
-    """Write a figure in both formats, each whole or not at all."""
+    """Write a figure as SVG and as PNG, each file completely or not at all."""
     with styled():
         with replacing(svg) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -1,10 +1,10 @@
-"""Where in a document a system is better than a baseline: the paper's figure "Metric Breakdown".
+"""s-BLEU against a baseline by position in the document: the paper's figure "Metric Breakdown".
 
     report = position(hypotheses, baseline, references, names=("memory", "sentence"))
     report.write(Path("analysis"))             # position.json, .svg, .png and .md
 
-The paper scores every sentence, averages at each index and then over ten indices. BLEU of single sentences depends on
-how it is smoothed, so here a bin is one corpus: all sentences whose index falls into it, scored together.
+The paper scores every sentence, averages at each index and then over ten indices. The BLEU of single sentences depends
+on the smoothing, so here a bin is one corpus: all sentences whose index falls into it, scored together.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,21 @@ from sacrebleu.metrics.bleu import BLEU
 from tram.analysis.plots import COLOURS, COLUMN, new_figure
 from tram.analysis.report import Report
 from tram.errors import InputError
-from tram.evaluation.metrics import Documents, Measure, check_aligned, sentence_spans
-from tram.evaluation.significance import Counts, Resampling, Values, interval
+from tram.evaluation.metrics import Documents, Measure, check_aligned, per_sentence_spans
+from tram.evaluation.significance import SAMPLES, SEED, Counts, Resampling, Values, interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MINIMUM = 5  # documents in a bin: fewer say nothing
-LONGEST = 100  # sentences beyond this index share the last bin
-NOTE = 30  # documents: below, bootstrap intervals are too narrow (see `significance.p_value`)
+TITLE = "s-BLEU difference by position in the document"
+MIN_DOCUMENTS = 5  # per bin
+LAST_INDEX = 100  # later sentences share the last bin
+FEW_DOCUMENTS = 30  # with fewer, bootstrap intervals are too narrow (see `significance.p_value`)
 
 
 @dataclass(frozen=True)
-class Bin:
-    """Sentences `first` to `last` of all documents, counted from 1; `last` None: to the end."""
+class PositionBin:
+    """The scores of sentences `first` to `last` of all documents, counted from 1; without a `last`, to the end."""
 
     first: int
     last: int | None
@@ -44,13 +45,13 @@ class Bin:
 
     @property
     def label(self) -> str:
-        """As it stands under the axis."""
+        """The label on the axis and in the table."""
         return f"{self.first}+" if self.last is None else f"{self.first}–{self.last}"
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Difference after the first bin minus difference in it."""
+    """The difference in all later bins minus the difference in the first bin."""
 
     value: float
     low: float
@@ -59,9 +60,9 @@ class Trend:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Differences by index, and whether they grow."""
+    """The differences by position, and whether they grow."""
 
-    bins: list[Bin]
+    bins: list[PositionBin]
     trend: Trend
     signature: str
     resampling: Resampling
@@ -74,10 +75,10 @@ def position(
     names: tuple[str, str] = ("system", "baseline"),
     *,
     size: int = 10,
-    bootstrap: int = 1000,
-    seed: int = 12345,
+    bootstrap: int = SAMPLES,
+    seed: int = SEED,
 ) -> Report:
-    """s-BLEU difference to a baseline by the sentence's index in its document, `size` indices in a bin."""
+    """Return a report on the s-BLEU difference to a baseline by index in the document, `size` indices per bin."""
     found = breakdown(hypotheses, baseline, references, size=size, bootstrap=bootstrap, seed=seed)
     numbers = {
         "system": names[0],
@@ -87,8 +88,7 @@ def position(
         "bins": [{"label": each.label, **asdict(each)} for each in found.bins],
         "later_minus_first": asdict(found.trend),
     }
-    title = "s-BLEU difference by position in the document"
-    return Report("position", title, numbers, _text(found, names), lambda: _draw(found))
+    return Report("position", TITLE, numbers, describe(found, names), lambda: draw(found))
 
 
 def breakdown(
@@ -97,10 +97,10 @@ def breakdown(
     references: Documents,
     *,
     size: int = 10,
-    bootstrap: int = 1000,
-    seed: int = 12345,
+    bootstrap: int = SAMPLES,
+    seed: int = SEED,
 ) -> Breakdown:
-    """Score both systems in every bin and on every draw of documents."""
+    """Score both systems in every bin, on all documents and on every draw."""
     check_aligned("the hypothesis", hypotheses, "the reference", references)
     check_aligned("the baseline", baseline, "the reference", references)
     if size < 1 or bootstrap < 1:
@@ -109,10 +109,11 @@ def breakdown(
     firsts = bin_starts(lengths, size)
     places = [(d, min(i // size, len(firsts) - 1)) for d, length in enumerate(lengths) for i in range(length)]
     flat = [[sentence] for document in references for sentence in document]
-    measure = Measure("s-BLEU", BLEU(references=[[s for [s] in flat]]), sentence_spans(flat), "unit:sentence")
+    measure = Measure("s-BLEU", BLEU(references=[[s for [s] in flat]]), per_sentence_spans(flat), "unit:sentence")
     resampling = Resampling(len(lengths), bootstrap, seed)
-    scored = [_Scores.of(measure, documents, places, len(firsts), resampling) for documents in (hypotheses, baseline)]
-    system, base = scored
+    system, base = (
+        _BinScores.of(measure, documents, places, len(firsts), resampling) for documents in (hypotheses, baseline)
+    )
     bins = []
     for k, first in enumerate(firsts):
         low, high = _interval(system.bins[:, k] - base.bins[:, k])
@@ -120,33 +121,39 @@ def breakdown(
         documents = sum(length >= first for length in lengths)
         sentences = sum(place == k for _, place in places)
         values = system.bin_values[k], base.bin_values[k]
-        bins.append(Bin(first, last, documents, sentences, *values, values[0] - values[1], low, high))
+        bins.append(PositionBin(first, last, documents, sentences, *values, values[0] - values[1], low, high))
     growth = (system.later - system.bins[:, 0]) - (base.later - base.bins[:, 0])
     value = (system.later_value - system.bin_values[0]) - (base.later_value - base.bin_values[0])
     return Breakdown(bins, Trend(value, *_interval(growth)), measure.signature, resampling)
 
 
 def bin_starts(lengths: Sequence[int], size: int) -> list[int]:
-    """First sentence of every bin; a bin that fewer than `MINIMUM` documents reach joins the one before it."""
-    if len(lengths) < MINIMUM:
-        raise InputError(f"{len(lengths)} documents are too few for intervals by position; give at least {MINIMUM}")
-    starts = [first for first in range(1, max(LONGEST, size) + 2, size) if sum(n >= first for n in lengths) >= MINIMUM]
+    """Return the first index of every bin; bins that fewer than `MIN_DOCUMENTS` documents reach are merged."""
+    if len(lengths) < MIN_DOCUMENTS:
+        raise InputError(
+            f"{len(lengths)} documents are too few for intervals by position; give at least {MIN_DOCUMENTS}"
+        )
+    starts = [
+        first
+        for first in range(1, max(LAST_INDEX, size) + 2, size)
+        if sum(n >= first for n in lengths) >= MIN_DOCUMENTS
+    ]
     if len(starts) < 2:
         raise InputError(
-            f"fewer than {MINIMUM} documents are longer than {size} sentences, which leaves one bin only; "
+            f"fewer than {MIN_DOCUMENTS} documents are longer than {size} sentences, which leaves only one bin; "
             "give longer documents or a smaller --bin"
         )
     return starts
 
 
 @dataclass(frozen=True)
-class _Scores:
-    """A system's s-BLEU in every bin and in all bins after the first; arrays: on every draw, nan where it is empty."""
+class _BinScores:
+    """A system's s-BLEU in every bin and in all bins after the first together; nan for a draw without sentences."""
 
     bin_values: list[float]
     later_value: float
-    bins: Values
-    later: Values
+    bins: Values  # (draws, bins)
+    later: Values  # (draws,)
 
     @classmethod
     def of(
@@ -156,20 +163,20 @@ class _Scores:
         places: list[tuple[int, int]],
         count: int,
         resampling: Resampling,
-    ) -> "_Scores":
+    ) -> "_BinScores":
         rows = measure.statistics([[sentence] for document in documents for sentence in document])
         table = np.zeros((resampling.documents, count, rows.shape[1]), dtype=np.int64)
         owners, bins = np.array(places).T
         np.add.at(table, (owners, bins), rows)
         draws = resampling.sums(table.reshape(len(table), -1)).reshape(resampling.samples, count, -1)
-        all_of = table.sum(axis=0)
+        totals = table.sum(axis=0)
 
         def value(statistics: Counts) -> float:
             return measure.value(statistics) if statistics.any() else float("nan")
 
         return cls(
-            [value(part) for part in all_of],
-            value(all_of[1:].sum(axis=0)),
+            [value(part) for part in totals],
+            value(totals[1:].sum(axis=0)),
             np.array([[value(part) for part in draw] for draw in draws]),
             np.array([value(draw[1:].sum(axis=0)) for draw in draws]),
         )
@@ -180,17 +187,20 @@ def _interval(values: Values) -> tuple[float, float]:
     return interval(values[~np.isnan(values)])
 
 
-def _text(found: Breakdown, names: tuple[str, str]) -> str:
+def describe(found: Breakdown, names: tuple[str, str]) -> str:
     """Return the findings and the method as Markdown."""
     above = [each.label for each in found.bins if each.low > 0]
     below = [each.label for each in found.bins if each.high < 0]
-    seen = [f"- {_listed(above)}: {names[0]} scores higher; the interval excludes zero."] if above else []
-    seen += [f"- {_listed(below)}: {names[0]} scores lower; the interval excludes zero."] if below else []
+    findings = [
+        f"- Sentences {', '.join(labels)}: {names[0]} scores {how}; the interval excludes zero."
+        for labels, how in ((above, "higher"), (below, "lower"))
+        if labels
+    ]
     unclear = len(found.bins) - len(above) - len(below)
-    seen += [f"- In {unclear} of {len(found.bins)} bins the interval includes zero."] if unclear else []
+    findings += [f"- In {unclear} of {len(found.bins)} bins the interval includes zero."] if unclear else []
     trend = found.trend
     verdict = "grows" if trend.low > 0 else "shrinks" if trend.high < 0 else "neither clearly grows nor clearly shrinks"
-    seen.append(
+    findings.append(
         f"- The difference {verdict} with the index: after sentence {found.bins[1].first - 1} it changes by "
         f"{trend.value:+.2f} BLEU [{trend.low:+.2f}, {trend.high:+.2f}]."
     )
@@ -199,12 +209,16 @@ def _text(found: Breakdown, names: tuple[str, str]) -> str:
         f"| {each.difference:+.2f} | [{each.low:+.2f}, {each.high:+.2f}] |"
         for each in found.bins
     ]
-    few = " With fewer than 30 documents the intervals are too narrow." if found.resampling.documents < NOTE else ""
+    few = (
+        f" With fewer than {FEW_DOCUMENTS} documents the intervals are too narrow."
+        if found.resampling.documents < FEW_DOCUMENTS
+        else ""
+    )
     return "\n".join(
         [
             "## Findings",
             "",
-            *seen,
+            *findings,
             "",
             "| index | documents | sentences | system | baseline | difference | 95% interval |",
             "|---|---|---|---|---|---|---|",
@@ -215,20 +229,18 @@ def _text(found: Breakdown, names: tuple[str, str]) -> str:
             f"System: `{names[0]}`; baseline: `{names[1]}`; {found.resampling.documents} documents. s-BLEU of a bin is "
             "corpus BLEU of all sentences whose index in their document falls into it. (The paper averages the scores "
             "of single sentences at each index, then over ten indices; such scores depend on the smoothing.) The last "
-            f"bin is open-ended; bins that fewer than {MINIMUM} documents reach are merged into it. Intervals: paired "
-            f"bootstrap over documents, {found.resampling.samples} draws, seed {found.resampling.seed}, the same draws "
-            f"for both systems and all bins; each interval covers its own bin at 95%, not all bins jointly.{few}",
+            f"bin is open-ended; bins that fewer than {MIN_DOCUMENTS} documents reach are merged into it. Intervals: "
+            f"paired bootstrap over documents, {found.resampling.samples} draws, seed {found.resampling.seed}, the "
+            f"same draws for both systems and all bins; each interval covers its own bin at 95%, not all bins "
+            f"jointly.{few}",
             "",
             f"Signature: `{found.signature}`",
         ]
     )
 
 
-def _listed(labels: list[str]) -> str:
-    return "Sentences " + ", ".join(labels)
-
-
-def _draw(found: Breakdown) -> "Figure":
+def draw(found: Breakdown) -> "Figure":
+    """Draw the difference in every bin with its interval."""
     figure, axes = new_figure(width=COLUMN, height=2.4)
     x = range(len(found.bins))
     values = [each.difference for each in found.bins]

@@ -1,4 +1,4 @@
-"""The result of an analysis: numbers for programs, a picture, and a page that describes them.
+"""The result of an analysis: numbers as JSON, a figure, and a page of Markdown that describes them.
 
 report = position(…)                       # every analysis is a function that returns a Report
 report.write(Path("analysis"))             # position.json, .svg, .png and .md
@@ -17,19 +17,19 @@ from tram.files import write_json, write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The space before a word that would start a list, a heading or a quotation if it came first in a line
-UNFIT_TO_START = re.compile(r" (?=>|(?:[-+*#=]+|\d+[.)])(?: |$))")
-GLUE = "\0"
+# The space before a word that would start a list, a heading or a quotation at the start of a line
+UNBREAKABLE_SPACE = re.compile(r" (?=>|(?:[-+*#=]+|\d+[.)])(?: |$))")
+PLACEHOLDER = "\0"
 
 
 @dataclass(frozen=True)
 class Report:
     """The result of one analysis."""
 
-    name: str  # of its files
+    name: str  # stem of its files
     title: str
-    numbers: dict[str, Any]  # as JSON
-    text: str  # Markdown: the findings, and how they were computed
+    numbers: dict[str, Any]  # written as JSON
+    text: str  # Markdown: the findings and the method
     draw: Callable[[], "Figure"]
 
     def write(self, output: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def wrap_markdown(text: str, width: int = 120) -> str:
-    """Wrap paragraphs and list items at a number of characters; tables, headings and pictures keep their lines."""
+    """Wrap paragraphs and list items at a width in characters; tables, headings and pictures stay as they are."""
     return "\n\n".join(_wrap_block(block, width) for block in re.split(r"\n\s*\n", text.strip()))
 
 
@@ -62,6 +62,6 @@ def _wrap_block(block: str, width: int) -> str:
 
 def _wrap_paragraph(text: str, width: int) -> str:
     indent = "  " if text.startswith("- ") else ""
-    glued = UNFIT_TO_START.sub(GLUE, " ".join(text.split()))
+    glued = UNBREAKABLE_SPACE.sub(PLACEHOLDER, " ".join(text.split()))
     lines = textwrap.fill(glued, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return lines.replace(GLUE, " ")
+    return lines.replace(PLACEHOLDER, " ")

@@ -1,10 +1,10 @@
-"""Models that differ in one thing: what `memory-size`, `placement` and `window` train, and how they are compared.
+"""Models that differ in one setting: the variants that `memory-size`, `placement` and `window` train.
 
     recipe = Recipe(data, start, runs, updates=500, share=0.1)
-    models = train_all(recipe, [CONTROL, Variant(MemoryConfig(slots=8))])    # what is finished is only found again
+    models = train_all(recipe, [CONTROL, Variant(MemoryConfig(slots=8))])    # finished variants are not trained again
 
-Every variant is a finetuning of the same sentence model on the same documents with the same settings, in a folder of
-its own below `runs`. A run that was stopped goes on where it stopped; one made in another way is refused.
+Every variant is the same sentence model, finetuned on the same documents with the same settings, in its own folder
+below `runs`. A run that was interrupted is resumed; one that was made with other settings is refused.
 """
 
 import hashlib
@@ -14,7 +14,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,31 +21,27 @@ import numpy as np
 
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter
-from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
-from tram.evaluation.metrics import Difference, Score, SystemResult, score_systems
 from tram.files import content_fingerprint, fingerprint, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
-from tram.progress import Progress, plain_warnings
 from tram.text.pipeline import TextPipeline
 from tram.training.run import train
 from tram.training.trainer import Trainer
-from tram.translation.translator import Translator
 
-Window = tuple[int, int] | Literal["document"]  # sentences between two updates, as `finetune.window` has them
+Window = tuple[int, int] | Literal["document"]  # sentences between two updates, as in `finetune.window`
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What sets one run apart from the others. memory None: the control, the sentence model trained on."""
+    """The setting in which a run differs; without a memory it is the control: the sentence model, finetuned as long."""
 
     memory: MemoryConfig | None
-    window: Window | None = None  # None: the recipe's
+    window: Window | None = None  # None: that of the recipe
 
     @property
     def name(self) -> str:
-        """Of its folder: analyses that need the same variant find the same run."""
+        """The name of its folder; analyses that need the same variant share the run."""
         parts = ["control"]
         if self.memory is not None:
             layers = "".join(f"_{layer}" for layer in self.memory.layers)
@@ -61,10 +56,10 @@ CONTROL = Variant(None)
 
 @dataclass(frozen=True)
 class Recipe:
-    """How all variants are trained. settings: everything that is not said here, as in a config's `finetune`."""
+    """The way all variants are trained. settings: all other settings, as in the `finetune` section of a config."""
 
-    data: Path  # prepared
-    start: Path  # a sentence model, or one whose memory is taken off
+    data: Path  # prepared data
+    start: Path  # a sentence model, or a model whose memory is removed
     runs: Path
     updates: int = 500
     share: float = 0.1  # of the training documents
@@ -79,82 +74,82 @@ class Recipe:
 
     @cached_property
     def start_folder(self) -> Path:
-        """The folder of the sentence model; one that is inside a model with a memory is written below `runs`, once."""
+        """The folder of the sentence model; if `start` has a memory, a copy without it is written below `runs`."""
         folder = find_model(self.start)
         if not self.start_has_memory:
             return folder
-        alone = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
-        if not alone.exists():
+        without_memory = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
+        if not without_memory.exists():
             text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
-            save_model(load_model(folder).without_memory(), alone, text)
-        return alone
+            save_model(load_model(folder).without_memory(), without_memory, text)
+        return without_memory
 
     @cached_property
     def start_has_memory(self) -> bool:
-        """Whether a memory has to be taken off first."""
+        """Whether `start` has a memory, which has to be removed."""
         return read_model_file(find_model(self.start)).model.memory is not None
 
     @cached_property
     def start_model(self) -> ModelConfig:
-        """The sizes of the model that all variants start from."""
+        """The config of the sentence model."""
         return read_model_file(self.start_folder).model
 
     def memory(self, **changes: Any) -> MemoryConfig:
-        """The recipe's memory with some of its settings changed."""
+        """Return the recipe's memory settings with some of them changed."""
         base = (self.settings.memory or MemoryConfig()).model_dump()
-        if self.start_model.norm == "pre" and base["read"] == "norm":  # which such a model does not know
+        if self.start_model.norm == "pre" and base["read"] == "norm":  # not possible in a pre-norm model
             base["read"] = "add"
         return checked(MemoryConfig, base | changes, "memory")
 
     @property
     def translations(self) -> Path:
-        """Where analyses keep what the models made of the test documents."""
+        """The folder with the models' translations of test documents."""
         return self.runs / "translations"
 
     @cached_property
-    def documents(self) -> Path:
-        """The prepared folder with the share of the documents that is trained on."""
-        return share_of(self.data, self.share, self.runs, self.seed)
+    def training_data(self) -> Path:
+        """The folder with the prepared data of the share of documents to train on."""
+        return prepared_share(self.data, self.share, self.runs, self.seed)
 
     def stage(self, variant: Variant) -> dict[str, Any]:
-        """The settings of one finetuning, without the model it starts from."""
-        shortest = max(self.updates // 5, 1)
+        """Return the settings of a variant's finetuning, without the start model."""
+        fifth = max(self.updates // 5, 1)
         return self.settings.model_dump(mode="json", exclude={"start"}) | {
             "memory": None if variant.memory is None else variant.memory.model_dump(mode="json"),
             "window": self.settings.window if variant.window is None else variant.window,
             "updates": self.updates,
             "warmup": min(self.settings.warmup, self.updates // 5),
             "cooldown": min(self.settings.cooldown, self.updates // 5),
-            "evaluate_every": min(self.settings.evaluate_every, shortest),
-            "checkpoint_every": min(self.settings.checkpoint_every, shortest),
+            "evaluate_every": min(self.settings.evaluate_every, fifth),
+            "checkpoint_every": min(self.settings.checkpoint_every, fifth),
             "patience": 0,  # all variants get the same number of updates
             "keep_checkpoints": 1,
             "log_every": 1,
         }
 
     def config(self, variant: Variant) -> Config:
-        """The run of a variant, as `tram train` would be given it."""
+        """Return the config of a variant's run, as for `tram train`."""
         values = {
-            "data": str(self.documents),
+            "data": str(self.training_data),
             "output": str(self.folder(variant)),
             "seed": self.seed,
             "model": self.start_model.model_dump() | {"memory": None},
             "train": None,
-            # An absolute path is never taken for a keyword of `start`
+            # An absolute path cannot be confused with a keyword of `start`.
             "finetune": self.stage(variant) | {"start": str(self.start_folder.absolute())},
         }
         return checked(Config, values, variant.name)
 
     def folder(self, variant: Variant) -> Path:
-        """Where a variant's run lies."""
+        """Return the folder of a variant's run."""
         return self.runs / variant.name
 
     def model(self, variant: Variant) -> Path:
-        """Where its finished model lies."""
+        """Return the folder of a variant's finished model."""
         return self.folder(variant) / "finetune" / "model"
 
     def identity(self, variant: Variant) -> dict[str, Any]:
-        """All that decides what comes out of a variant's training, whatever the folders are called."""
+        """Return everything that affects the result of a variant's training, whatever its folders are called."""
         about = (self.data / "prepared.json").read_bytes()
         return {
             "data": hashlib.sha256(about).hexdigest()[:12],
@@ -164,13 +159,13 @@ class Recipe:
             **json.loads(json.dumps(self.stage(variant))),
         }
 
-    def check(self, variant: Variant) -> None:
-        """Refuse a run that is there already and was made in another way."""
+    def check_existing_run(self, variant: Variant) -> None:
+        """Raise InputError if the variant's run exists and was made with other settings."""
         path = self.folder(variant) / "recipe.json"
         if not path.exists():
             return
         try:
-            # A setting that came into being after the run has its default
+            # Settings that are newer than the run have their defaults.
             stored = FinetuneConfig.with_current_keys(dict(json.loads(path.read_text(encoding="utf-8"))))
             before = FinetuneConfig().model_dump(mode="json") | stored
         except (ValueError, TypeError, OSError):
@@ -183,8 +178,8 @@ class Recipe:
                     "give another --runs folder"
                 )
 
-    def fresh(self, variant: Variant) -> Transformer:
-        """The variant as its training begins: the sentence model with a memory that has learnt nothing."""
+    def untrained_model(self, variant: Variant) -> Transformer:
+        """Return the variant before its training: the sentence model with a freshly initialised memory."""
         config = self.config(variant)
         assert config.finetune is not None
         data = PreparedData.open(config.data)
@@ -192,35 +187,40 @@ class Recipe:
 
 
 def finetune_settings(config: Path | None, overrides: Sequence[str] | None = None) -> FinetuneConfig:
-    """The finetune section of a config file with some settings on top of it, or the defaults."""
+    """Return the finetune section of a config file with some settings overridden, or the defaults."""
     if config is None:
         if overrides:
-            raise InputError(f"--set {overrides[0]}: is set on top of a config; give one with --config")
+            raise InputError(f"--set {overrides[0]}: overrides a setting of a config; also give --config")
         return FinetuneConfig()
     settings = Config.load(config, list(overrides or [])).finetune
     if settings is None:
-        raise InputError(f"{config}: has no `finetune` section to train the variants by; give a config that has one")
+        raise InputError(
+            f"{config}: has no `finetune` section with the settings of the variants; give a config that has one"
+        )
     return settings
 
 
 def train_all(recipe: Recipe, variants: Sequence[Variant]) -> list[Path]:
-    """The models of all variants; those that are missing are trained first."""
+    """Train the variants that are not trained yet, and return the model folders of all of them."""
     PreparedData.open(recipe.data)
-    for variant in variants:  # before the first hour of training
+    for variant in variants:  # check all of them before the first hour of training
         recipe.config(variant)
-        recipe.check(variant)
+        recipe.check_existing_run(variant)
     for number, variant in enumerate(variants, start=1):
         done = (recipe.model(variant) / WEIGHTS).exists()
-        doing = "is there" if done else f"{recipe.updates:,} updates"
-        print(f"[{number}/{len(variants)}] {variant.name}: {doing}", file=sys.stderr, flush=True)
+        status = "already trained" if done else f"{recipe.updates:,} updates"
+        print(f"[{number}/{len(variants)}] {variant.name}: {status}", file=sys.stderr, flush=True)
         if not done:
             write_json(recipe.folder(variant) / "recipe.json", recipe.identity(variant))
             train(recipe.config(variant))
     return [recipe.model(variant) for variant in variants]
 
 
-def share_of(data: Path, share: float, runs: Path, seed: int) -> Path:
-    """A prepared folder with a share of another one's training documents, made once; other splits stay whole."""
+def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
+    """Return a folder of prepared data with a share of the training documents of `data`; write it if it is missing.
+
+    All other splits are copied as they are.
+    """
     if share == 1:
         return data
     whole = PreparedData.open(data)
@@ -239,11 +239,11 @@ def share_of(data: Path, share: float, runs: Path, seed: int) -> Path:
 
 
 def write_share(whole: PreparedData, share: float, seed: int, folder: Path) -> dict[str, int]:
-    """Write a random share of the training documents, at least one, in their old order; gives the sizes."""
+    """Write a random share of the training documents, at least one, in their original order, and return its sizes."""
     split = whole.split("train")
     documents = len(split.documents) - 1
-    wanted = max(round(share * documents), 1)
-    chosen = np.sort(np.random.default_rng(seed).permutation(documents)[:wanted])
+    count = max(round(share * documents), 1)
+    chosen = np.sort(np.random.default_rng(seed).permutation(documents)[:count])
     writer = SplitWriter(folder, "train", whole.vocabulary)
     for document in chosen.tolist():
         rows = range(int(split.documents[document]), int(split.documents[document + 1]))
@@ -251,90 +251,8 @@ def write_share(whole: PreparedData, share: float, seed: int, folder: Path) -> d
     return writer.close()
 
 
-def read_test(source: Path, reference: Path, documents: int | None = None) -> list[ParallelDocument]:
-    """The documents to score on: all, or the first few."""
-    if documents is not None and documents < 1:
-        raise InputError(f"documents {documents}: give 1 or more, or leave it out for all")
-    return list(islice(read_parallel(source, reference), documents))
-
-
-def translate_and_score(
-    systems: Sequence[tuple[str, Path]],
-    documents: Sequence[ParallelDocument],
-    beam: int,
-    against: int = 0,
-    kept: Path | None = None,
-) -> list[SystemResult]:
-    """Translate with every model, and compare each with the one numbered `against`: paired bootstrap over documents.
-
-    kept: folder of translations, so that a second analysis, or one that was stopped, has each model translate once.
-    """
-    sources, gold = [each.source for each in documents], [each.target for each in documents]
-    found = [(name, translations(name, folder, sources, beam, kept)) for name, folder in systems]
-    results = score_systems([found[against], *found[:against], *found[against + 1 :]], [gold])
-    results.insert(against, results.pop(0))
-    return results
-
-
-def translations(
-    name: str, folder: Path, sources: list[list[str]], beam: int, kept: Path | None = None
-) -> list[list[str]]:
-    """What a model makes of some documents."""
-    path = None
-    if kept is not None:
-        path = kept / f"{fingerprint([content_fingerprint(folder / WEIGHTS), sources, beam])}.json"
-        if path.exists():
-            return list(json.loads(path.read_text(encoding="utf-8")))
-    translator = Translator.load(folder, beam=beam)
-    with plain_warnings(), Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
-        found = list(translator.translate_documents(sources, progress.advance))
-    if path is not None:
-        write_json(path, found)
-    return found
-
-
-def score_named(result: SystemResult, name: str) -> Score:
-    """One of a system's scores."""
-    return next(score for score in result.scores if score.name == name)
-
-
-def score_json(score: Score) -> dict[str, Any]:
-    """A score as values that `json` can write."""
-    return {"value": score.value, "low": score.low, "high": score.high, "signature": score.signature}
-
-
-def score_text(score: Score) -> str:
-    """A score and its interval, for a table."""
-    return f"{score.value:.2f}" + ("" if score.low is None else f" ({score.low:.2f} to {score.high:.2f})")
-
-
-def difference_named(result: SystemResult, name: str) -> Difference:
-    """How one of a system's scores differs from the baseline's; the baseline's own does not."""
-    if not result.differences:
-        return Difference(name, 0.0, 0.0, 0.0, None, "")
-    return next(difference for difference in result.differences if difference.name == name)
-
-
-def difference_sentence(result: SystemResult, name: str, baseline: str) -> str:
-    """How a system's score differs from the baseline's, and whether chance explains it."""
-    found = difference_named(result, name)
-    text = f"{found.difference:+.2f} {name} against {baseline}"
-    if found.low is None or found.high is None or found.p is None:
-        return f"{text} (one document: no interval)"
-    return f"{text} (95% interval {found.low:+.2f} to {found.high:+.2f}, p = {found.p:.3f})"
-
-
-def error_bars(differences: Sequence[Difference]) -> list[list[float]] | None:
-    """Distances from the differences to the ends of their intervals, as matplotlib wants them; None without any."""
-    bounds = [(each.difference - each.low, each.high - each.difference)
-              for each in differences if each.low is not None and each.high is not None]  # fmt: skip
-    if len(bounds) < len(differences):
-        return None
-    return [[max(below, 0.0) for below, _ in bounds], [max(above, 0.0) for _, above in bounds]]
-
-
 def recipe_sentence(recipe: Recipe) -> str:
-    """How the variants were trained, for the report."""
+    """Return a sentence for the report on how the variants were trained."""
     settings = recipe.settings
     start = (
         f"`{recipe.start}` without its memory" if recipe.start_has_memory else f"the sentence model `{recipe.start}`"

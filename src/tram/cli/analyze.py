@@ -1,6 +1,6 @@
 """`tram analyze`: one subcommand for each figure and table of the paper.
 
-What a subcommand needs is imported inside it, so that `tram --help` answers at once.
+Each subcommand imports what it needs, so that `tram --help` stays fast.
 """
 
 import sys
@@ -13,93 +13,99 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tram.cli.console import exit_on_interrupt
+from tram.cli.options import Beam
 from tram.errors import InputError
 
 if TYPE_CHECKING:
     from tram.analysis.report import Report
+    from tram.analysis.variants import Recipe
 
-app = typer.Typer(help="The paper's figures and tables, for your own models.", no_args_is_help=True)
+app = typer.Typer(help="Make the paper's figures and tables for your own models.", no_args_is_help=True)
 
-Model = Annotated[Path, typer.Option("--model", help="Model folder, or the output folder of `tram train`.")]
+Model = Annotated[Path, typer.Option("--model", help="Model folder, or output folder of `tram train`.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for NAME.json, NAME.svg, NAME.png and NAME.md.")]
+SourceDocuments = Annotated[Path, typer.Argument(help="Source documents.")]
+ReferenceDocuments = Annotated[Path, typer.Argument(help="Their reference translations.")]
+MaxDocuments = Annotated[int | None, typer.Option("--documents", help="Use only the first N documents.", metavar="N")]
 
 
-# Looking into a model: position, attribution, attention; and all of them on one page.
-
-Given = Annotated[Path, typer.Argument(help="Source documents.")]
-Right = Annotated[Path, typer.Argument(help="Their right translations.")]
-First = Annotated[int | None, typer.Option("--documents", min=1, help="Use only the first so many documents.")]
+# Analyses of a trained model: position, attribution, planted, attention; and all of them on one page.
 
 
 @app.command()
 def position(
-    source: Given,
-    reference: Right,
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
     output: Output,
-    model: Annotated[Path | None, typer.Option("--model", help="Model folder, or the output of `tram train`.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Model folder, or output folder of `tram train`.")
+    ] = None,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Model to compare with.")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --model.")] = None,
     baseline_hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --baseline.")] = None,
-    bin: Annotated[int, typer.Option(min=1, help="Sentences in a bin.")] = 10,
-    beam: Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")] = 5,
+    bin: Annotated[int, typer.Option(min=1, help="Sentences per bin.")] = 10,
+    beam: Beam = 5,
 ) -> None:
-    """s-BLEU difference to a baseline by the sentence's index in its document."""
+    """Compare s-BLEU with a baseline by the sentence's index in its document."""
     from tram.analysis.plots import need_matplotlib
     from tram.analysis.position import position as analysis
     from tram.data.corpus import read_parallel
 
     need_matplotlib()
-    system = one_of("--model", model, "--hypothesis", hypothesis)
-    other = one_of("--baseline", baseline, "--baseline-hypothesis", baseline_hypothesis)
+    names = (
+        system_name("--model", model, "--hypothesis", hypothesis),
+        system_name("--baseline", baseline, "--baseline-hypothesis", baseline_hypothesis),
+    )
     documents = list(read_parallel(source, reference))
-    gold = [document.target for document in documents]
+    references = [document.target for document in documents]
     sources = [document.source for document in documents]
-    found, base = (
-        translated_by(folder, sources, beam) if file is None else read_translations(file, gold)
+    system, base = (
+        translate_with(folder, sources, beam) if file is None else read_translations(file, references)
         for folder, file in ((model, hypothesis), (baseline, baseline_hypothesis))
     )
-    finish(analysis(found, base, gold, (system, other), size=bin), output)
+    write_report(analysis(system, base, references, names, size=bin), output)
 
 
 @app.command()
 def attribution(
-    source: Given,
-    reference: Right,
-    model: Annotated[list[Path], typer.Option("--model", help="Model folder; several are compared.")],
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
+    model: Annotated[list[Path], typer.Option("--model", help="Model folder; repeat it to compare several models.")],
     output: Output,
-    documents: First = None,
-    longest: Annotated[int, typer.Option(min=1, help="Distances beyond this share one range.")] = 100,
-    bin: Annotated[int, typer.Option(min=1, help="Distances in a range.")] = 10,
+    documents: MaxDocuments = None,
+    longest: Annotated[int, typer.Option(min=1, help="All distances over this share one range.")] = 100,
+    bin: Annotated[int, typer.Option(min=1, help="Distances per range.")] = 10,
 ) -> None:
-    """Gradient of a sentence's loss with respect to earlier sentences, by distance."""
+    """Measure the gradient of a sentence's loss with respect to earlier sentences, by distance."""
     from tram.analysis.attribution import attribution as analysis
-    from tram.data.corpus import read_parallel
+    from tram.analysis.scoring import read_test_documents
     from tram.translation.translator import Translator
 
     models = [(str(folder), Translator.load(folder)) for folder in model]
-    texts = list(read_parallel(source, reference))[:documents]
-    finish(analysis(models, texts, size=bin, longest=longest), output)
+    test = read_test_documents(source, reference, documents)
+    write_report(analysis(models, test, size=bin, longest=longest), output)
 
 
 @app.command()
 def planted(
-    suite: Annotated[Path, typer.Argument(help="Items that tell their distance, such as those of `tram synthetic`.")],
+    suite: Annotated[Path, typer.Argument(help="Contrastive suite with distances, for example of `tram synthetic`.")],
     model: Model,
     output: Output,
-    items: Annotated[int, typer.Option(min=1, help="Most items of a distance.")] = 60,
-    longest: Annotated[int, typer.Option(min=2, help="The farthest distance looked at.")] = 20,
+    items: Annotated[int, typer.Option(min=1, help="Maximum number of items per distance.")] = 60,
+    longest: Annotated[int, typer.Option(min=2, help="Maximum distance.")] = 20,
 ) -> None:
-    """Gradient and worth of the sentences before each item of a contrastive suite, by planted distance."""
+    """Measure gradient and effect of the sentences before each item of a contrastive suite, by planted distance."""
     from tram.analysis.planted import planted as analysis
     from tram.evaluation.suite import read_suite
     from tram.translation.translator import Translator
 
-    read = read_suite(suite)
-    finish(analysis(str(model), Translator.load(model), read, most=items, longest=longest), output)
+    all_items = read_suite(suite)
+    write_report(analysis(str(model), Translator.load(model), all_items, most=items, longest=longest), output)
 
 
-class Rank(StrEnum):
-    """What paths are ranked by."""
+class RankOption(StrEnum):
+    """The values of --rank."""
 
     effect = "effect"
     weight = "weight"
@@ -108,86 +114,89 @@ class Rank(StrEnum):
 
 @app.command()
 def attention(
-    source: Given,
-    target: Right,
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
     model: Model,
     output: Output,
-    documents: Annotated[int, typer.Option(min=1, help="Search so many documents, from the first on.")] = 10,
-    document: Annotated[int | None, typer.Option(min=1, help="Search this one document only.")] = None,
+    documents: Annotated[int, typer.Option(min=1, help="Search only the first N documents.", metavar="N")] = 10,
+    document: Annotated[int | None, typer.Option(min=1, help="Search only this document.")] = None,
     sentences: Annotated[
-        tuple[int, int] | None, typer.Option(help="The earlier and the later sentence to show; else the best pair.")
+        tuple[int, int] | None,
+        typer.Option(help="Show this pair of an earlier and a later sentence instead of the best pair."),
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Only this memory, such as decoder.5.self; else all.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Search only this memory unit, for example decoder.5.self; by default all.")
+    ] = None,
     rank: Annotated[
-        Rank, typer.Option(help="By what the later word loses without the earlier one, or by attention.")
-    ] = Rank.effect,
+        RankOption,
+        typer.Option(help="Rank paths by what the later word loses without the earlier one (effect), or by attention."),
+    ] = RankOption.effect,
     reach: Annotated[int, typer.Option(min=1, help="How many sentences back the search goes.")] = 3,
 ) -> None:
-    """Maps of update and output attention, and the strongest paths word → slot → later word."""
+    """Show maps of update and output attention, and find the strongest paths word → slot → later word."""
     from tram.analysis.attention import attention as analysis
     from tram.data.corpus import read_parallel
     from tram.translation.translator import Translator
 
-    found = dict(enumerate(read_parallel(source, target), start=1))
+    found = dict(enumerate(read_parallel(source, reference), start=1))
     if document is not None and document not in found:
         raise InputError(f"{source}: has {len(found)} documents; give a --document from 1 to {len(found)}")
     chosen = {document: found[document]} if document else dict(islice(found.items(), documents))
     translator = Translator.load(model)
-    finish(
-        analysis(str(model), translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach), output
-    )
+    report = analysis(str(model), translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach)
+    write_report(report, output)
 
 
 @app.command("all")
-def everything(
-    source: Given,
-    reference: Right,
+def analyze_all(
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
     model: Model,
     output: Output,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Model to compare with, for `position`.")] = None,
-    documents: First = None,
-    bin: Annotated[int, typer.Option(min=1, help="Sentences in a bin of `position` and `attribution`.")] = 10,
-    tokens: Annotated[str, typer.Option(help="Tokens of the documents of `complexity`.")] = "100,200,500,1000",
+    documents: MaxDocuments = None,
+    bin: Annotated[int, typer.Option(min=1, help="Sentences per bin of `position` and `attribution`.")] = 10,
+    tokens: Annotated[str, typer.Option(help="Document lengths in tokens, for `complexity`.")] = "100,200,500,1000",
 ) -> None:
-    """All analyses that need no training, and one page, OUTPUT/index.html, with all reports found in OUTPUT."""
+    """Run all analyses that need no training, and write one page, OUTPUT/index.html, with all reports in OUTPUT."""
     from tram.analysis.page import write_page
     from tram.model.folder import find_model
 
-    found = find_model(model).resolve()
+    folder = find_model(model).resolve()
     if baseline is not None:
-        with left_out("position"):
+        with skip_on_input_error("position"):
             position(source, reference, output, model=model, baseline=baseline, bin=bin)
-    with left_out("attribution"):
+    with skip_on_input_error("attribution"):
         attribution(source, reference, [model], output, documents=documents, bin=bin)
-    with left_out("attention"):
+    with skip_on_input_error("attention"):
         attention(source, reference, model, output)
-    with left_out("complexity"):
+    with skip_on_input_error("complexity"):
         complexity(output, model=model, tokens=tokens)
-    if (found.parent / "metrics.jsonl").exists() and found.parent.name == "finetune":
-        with left_out("window"):
-            window(output, folders=[found.parent.parent])
+    if (folder.parent / "metrics.jsonl").exists() and folder.parent.name == "finetune":
+        with skip_on_input_error("window"):
+            window(output, folders=[folder.parent.parent])
     print(write_page(output))
 
 
 @contextmanager
-def left_out(name: str) -> Iterator[None]:
-    """An analysis that these documents or this model do not allow is left out, with its reason."""
+def skip_on_input_error(name: str) -> Iterator[None]:
+    """Skip an analysis that is not possible with these documents or this model, and print the reason."""
     try:
         yield
     except InputError as error:
-        print(f"{name} is left out: {error}", file=sys.stderr)
+        print(f"skipping {name}: {error}", file=sys.stderr)
 
 
-def one_of(option: str, model: Path | None, other: str, file: Path | None) -> str:
-    """The name of a system that is given as a model or as translations, and not as both."""
+def system_name(option: str, model: Path | None, other: str, file: Path | None) -> str:
+    """Return the name of a system; raise InputError unless exactly one of model and file is given."""
     given = model if file is None else file
     if given is None or (model is not None and file is not None):
-        raise InputError(f"give either {option} DIR or {other} FILE: the difference is between two systems")
+        raise InputError(f"give either {option} DIR or {other} FILE: the analysis compares two systems")
     return str(given)
 
 
-def translated_by(folder: Path | None, sources: list[list[str]], beam: int) -> list[list[str]]:
-    """What a model makes of documents."""
+def translate_with(folder: Path | None, sources: list[list[str]], beam: int) -> list[list[str]]:
+    """Translate documents with a model."""
     from tram.cli.console import translated
     from tram.translation.translator import Translator
 
@@ -195,38 +204,34 @@ def translated_by(folder: Path | None, sources: list[list[str]], beam: int) -> l
     return translated(Translator.load(folder, beam=beam), sources)
 
 
-def read_translations(path: Path, gold: list[list[str]]) -> list[list[str]]:
-    """Translations from a file, with the documents of the reference."""
+def read_translations(path: Path, references: list[list[str]]) -> list[list[str]]:
+    """Read translations from a file and split them into the documents of the reference."""
     from tram.cli.console import cut_like
     from tram.data.corpus import read_documents
     from tram.evaluation.metrics import check_aligned
 
-    documents = cut_like([document.sentences for document in read_documents(path, None, "target")], gold)
-    check_aligned(str(path), documents, "the reference", gold)
+    documents = cut_like([document.sentences for document in read_documents(path, None, "target")], references)
+    check_aligned(str(path), documents, "the reference", references)
     return documents
 
 
-# Cost and training: complexity, window, memory-size, placement.
+# Analyses of cost and training: complexity, window, memory-size, placement.
 
-Test = Annotated[Path, typer.Argument(help="Documents to translate and score.")]
-Reference = Annotated[Path, typer.Argument(help="Their right translations.")]
-Prepared = Annotated[Path, typer.Option("--data", help="Folder made by `tram prepare`, to train on.")]
-Start = Annotated[
-    Path, typer.Option("--start", help="Model that every variant is finetuned from; a memory is taken off first.")
-]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder for the trained variants; finished ones are used again.")]
-Updates = Annotated[int, typer.Option(help="Updates of each finetuning.")]
-ShareOption = Annotated[float, typer.Option("--share", help="Share of the training documents to train on.")]
-Settings = Annotated[
-    Path | None, typer.Option("--config", help="Train by the finetune section of this config; else by the defaults.")
+DATA = typer.Option("--data", help="Folder of `tram prepare` to train on.")
+START = typer.Option("--start", help="Sentence model that is finetuned; a memory is removed first.")
+RUNS = typer.Option("--runs", help="Folder for the trained models; finished ones are not trained again.")
+Updates = Annotated[int, typer.Option(help="Number of updates of each finetuning.")]
+DocumentShare = Annotated[float, typer.Option("--share", help="Share of the training documents to train on.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="Config with a finetune section; by default the default settings.")
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting on top of the config, as finetune.documents=4."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the config, as finetune.documents=4."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of new weights, the choice of documents, their order and dropout.")]
-Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy.")]
-Documents = Annotated[int | None, typer.Option("--documents", help="Use only the first so many test documents.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of new weights, of the choice and order of documents, of dropout.")
+]
 
 
 @app.command()
@@ -234,19 +239,19 @@ def complexity(
     output: Output,
     model: Annotated[
         Path | None,
-        typer.Option("--model", help="Measure models of this one's sizes; else a 256-wide one, 4+2 layers."),
+        typer.Option("--model", help="Measure models with the sizes of this one; by default 256 wide, 4+2 layers."),
     ] = None,
-    tokens: Annotated[str, typer.Option(help="Tokens of the documents.")] = "100,200,500,1000,2000,5000,10000",
-    repeats: Annotated[int, typer.Option(help="Repeats; the median counts.")] = 3,
+    tokens: Annotated[str, typer.Option(help="Document lengths in tokens.")] = "100,200,500,1000,2000,5000,10000",
+    repeats: Annotated[int, typer.Option(help="Number of measurements; the median counts.")] = 3,
     longest: Annotated[
-        int | None, typer.Option(help="Most tokens for the document model, whose time grows with their square.")
+        int | None, typer.Option(help="Maximum tokens for the document model, whose time grows quadratically.")
     ] = None,
 ) -> None:
-    """Time and memory of decoding against the tokens of a document: sentence, memory and document model."""
+    """Measure time and memory of decoding by document length: sentence, memory and document model."""
     from tram.analysis import complexity as analysis
 
-    shape = None if model is None else analysis.shape_of(model)
-    finish(analysis.complexity(shape, numbers("--tokens", tokens), repeats, longest), output)
+    shape = None if model is None else analysis.read_shape(model)
+    write_report(analysis.complexity(shape, parse_integers("--tokens", tokens), repeats, longest), output)
 
 
 @app.command()
@@ -255,131 +260,134 @@ def window(
     folders: Annotated[
         list[Path] | None, typer.Argument(metavar="[RUN]...", help="Output folders of `tram train`.")
     ] = None,
-    train: Annotated[bool, typer.Option("--train", help="Train a run for each window first.")] = False,
-    data: Annotated[Path | None, typer.Option("--data", help="With --train: folder made by `tram prepare`.")] = None,
-    start: Annotated[
-        Path | None, typer.Option("--start", help="With --train: model to finetune; a memory is taken off first.")
-    ] = None,
-    runs: Annotated[Path | None, typer.Option("--runs", help="With --train: folder for the runs.")] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train a run for each window first; needs --data, --start and --runs.")
+    ] = False,
+    data: Annotated[Path | None, DATA] = None,
+    start: Annotated[Path | None, START] = None,
+    runs: Annotated[Path | None, RUNS] = None,
     windows: Annotated[
-        str, typer.Option(help="With --train: most sentences between two updates, or `document`.")
+        str, typer.Option(help="With --train: maximum numbers of sentences between two updates, or `document`.")
     ] = "1,5,10,20,document",
     updates: Updates = 500,
-    share: ShareOption = 1.0,
-    config: Settings = None,
+    share: DocumentShare = 1.0,
+    config: ConfigFile = None,
     overrides: Overrides = None,
     seed: Seed = 1,
-    smooth: Annotated[int, typer.Option(help="Logged losses in a running mean.")] = 25,
+    smooth: Annotated[int, typer.Option(help="Logged losses per running mean.")] = 25,
 ) -> None:
-    """Training loss for several optimisation windows, from finished runs or from runs trained here."""
+    """Compare the training loss of several optimisation windows, of finished runs or of runs trained here."""
     from tram.analysis import window as analysis
-    from tram.analysis.trainings import Recipe, finetune_settings
 
     found = list(folders or [])
     if train:
         if data is None or start is None or runs is None:
             raise InputError("--train needs --data, --start and --runs: what to train on, what to finetune, and where")
-        recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
-        with goes_on_later():
+        recipe = read_recipe(data, start, runs, updates, share, config, overrides, seed)
+        with exit_on_interrupt():
             found += analysis.train_windows(recipe, windows.split(","))
-    finish(analysis.window(found, smooth), output)
+    write_report(analysis.window(found, smooth), output)
 
 
 @app.command("memory-size")
 def memory_size(
-    source: Test,
-    reference: Reference,
-    data: Prepared,
-    start: Start,
-    runs: Runs,
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
+    data: Annotated[Path, DATA],
+    start: Annotated[Path, START],
+    runs: Annotated[Path, RUNS],
     output: Output,
     sizes: Annotated[str, typer.Option(help="Numbers of slots.")] = "8,16,32,64,128,512",
     updates: Updates = 500,
-    share: ShareOption = 0.1,
-    config: Settings = None,
+    share: DocumentShare = 0.1,
+    config: ConfigFile = None,
     overrides: Overrides = None,
     seed: Seed = 1,
-    documents: Documents = None,
+    documents: MaxDocuments = None,
     beam: Beam = 5,
 ) -> None:
-    """Information gain of the memory's attention, and s-BLEU, for memories of several sizes; trains what is missing."""
+    """Compare the information gain of the memory's attention, and s-BLEU, by memory size; train what is missing."""
     from tram.analysis import memory_size as analysis
-    from tram.analysis.trainings import Recipe, finetune_settings, read_test
+    from tram.analysis.scoring import read_test_documents
 
-    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
-    test = read_test(source, reference, documents)
-    with goes_on_later():
-        finish(analysis.memory_size(recipe, test, numbers("--sizes", sizes), beam), output)
+    recipe = read_recipe(data, start, runs, updates, share, config, overrides, seed)
+    test = read_test_documents(source, reference, documents)
+    with exit_on_interrupt():
+        write_report(analysis.memory_size(recipe, test, parse_integers("--sizes", sizes), beam), output)
 
 
 @app.command()
 def placement(
-    source: Test,
-    reference: Reference,
+    source: SourceDocuments,
+    reference: ReferenceDocuments,
     output: Output,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME=DIR", help="A finished model; the first is the baseline."),
+        typer.Option("--model", metavar="NAME=DIR", help="A trained model; repeat it. The first is the baseline."),
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="To train: folder made by `tram prepare`.")] = None,
+    data: Annotated[Path | None, DATA] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--start", help="The sentence model: baseline, and what to finetune, any memory taken off."),
+        typer.Option("--start", help="Sentence model: baseline, and what is finetuned; a memory is removed first."),
     ] = None,
-    runs: Annotated[Path | None, typer.Option("--runs", help="To train: folder for the trained variants.")] = None,
+    runs: Annotated[Path | None, RUNS] = None,
     updates: Updates = 500,
-    share: ShareOption = 0.1,
-    config: Settings = None,
+    share: DocumentShare = 0.1,
+    config: ConfigFile = None,
     overrides: Overrides = None,
     seed: Seed = 1,
-    documents: Documents = None,
+    documents: MaxDocuments = None,
     beam: Beam = 5,
 ) -> None:
-    """s-BLEU and d-BLEU of memories on other sides and layers: trains what is missing, or takes a list of models."""
+    """Compare s-BLEU and d-BLEU with the memory on different sides and layers; train models, or use existing ones."""
     from tram.analysis import placement as analysis
-    from tram.analysis.trainings import Recipe, finetune_settings, read_test
+    from tram.analysis.scoring import read_test_documents
 
-    test = read_test(source, reference, documents)
+    test = read_test_documents(source, reference, documents)
     if model:
         named = [("sentence model", start)] if start is not None else []
-        entries = [analysis.listed(name, path) for name, path in [*named, *map(name_and_folder, model)]]
-        finish(analysis.placement(entries, test, beam), output)
+        rows = [analysis.read_row(name, path) for name, path in [*named, *map(parse_named_model, model)]]
+        write_report(analysis.placement(rows, test, beam), output)
         return
     if data is None or start is None or runs is None:
         raise InputError("give either --model NAME=DIR for each model, or --data, --start and --runs to train them")
-    recipe = Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
-    with goes_on_later():
-        finish(analysis.placement(analysis.train_placements(recipe), test, beam, recipe), output)
+    recipe = read_recipe(data, start, runs, updates, share, config, overrides, seed)
+    with exit_on_interrupt():
+        write_report(analysis.placement(analysis.train_placements(recipe), test, beam, recipe), output)
 
 
-def finish(report: "Report", output: Path) -> None:
-    """Write a report and say where it is."""
+def read_recipe(
+    data: Path,
+    start: Path,
+    runs: Path,
+    updates: int,
+    share: float,
+    config: Path | None,
+    overrides: list[str] | None,
+    seed: int,
+) -> "Recipe":
+    """Return the recipe of all variants, with the settings of a config."""
+    from tram.analysis.variants import Recipe, finetune_settings
+
+    return Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)
+
+
+def write_report(report: "Report", output: Path) -> None:
+    """Write a report and print the paths of its files."""
     for path in report.write(output):
         print(path)
 
 
-@contextmanager
-def goes_on_later() -> Iterator[None]:
-    """A training that the user stops ends with a sentence, not with a traceback."""
-    from tram.training.trainer import Interrupted
-
-    try:
-        yield
-    except Interrupted:
-        print("stopped; run the same command again to go on", file=sys.stderr)
-        raise typer.Exit(130) from None
-
-
-def numbers(option: str, text: str) -> list[int]:
-    """`100,200` → [100, 200]."""
+def parse_integers(option: str, text: str) -> list[int]:
+    """Parse comma-separated integers: `100,200` → [100, 200]."""
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} {text}: give whole numbers with commas between them, as 100,200") from None
+        raise InputError(f"{option} {text}: give whole numbers separated by commas, for example 100,200") from None
 
 
-def name_and_folder(text: str) -> tuple[str, Path]:
-    """`memory=runs/memory` → its two parts."""
+def parse_named_model(text: str) -> tuple[str, Path]:
+    """Parse NAME=DIR: `memory=runs/memory` → ("memory", Path("runs/memory"))."""
     name, sign, folder = text.partition("=")
     if not (name and sign and folder):
         raise InputError(f"--model {text}: give NAME=DIR, for example memory=runs/memory")

@@ -1,8 +1,13 @@
 """What commands share: translations with progress, results for people and for programs, options with several values."""
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from tram.errors import InputError
 
@@ -22,6 +27,18 @@ def translated(
 
     with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
+
+
+@contextmanager
+def exit_on_interrupt() -> Iterator[None]:
+    """Exit with code 130 and a sentence, not with a traceback, if the user interrupts a training."""
+    from tram.training.trainer import Interrupted
+
+    try:
+        yield
+    except Interrupted:
+        print("stopped; run the same command again to continue", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:

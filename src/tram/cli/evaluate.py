@@ -11,7 +11,7 @@ from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
 
 if TYPE_CHECKING:
-    from tram.evaluation.metrics import Authors
+    from tram.evaluation.metrics import AuthorsBleu
     from tram.text.pipeline import TextPipeline
 
 
@@ -48,7 +48,7 @@ def evaluate(
     """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
     from tram.data.corpus import Document, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
-    from tram.evaluation.perplexity import perplexities, walks
+    from tram.evaluation.perplexity import count_passes, perplexities
     from tram.progress import Progress
     from tram.translation.translator import Translator
 
@@ -66,7 +66,7 @@ def evaluate(
     table = scores_table(results)
     value: dict[str, Any] = {"systems": results_json(results)}
     if perplexity:
-        with Progress("perplexity", walks(translator) * sum(map(len, sources)), "sentences") as progress:
+        with Progress("perplexity", count_passes(translator) * sum(map(len, sources)), "sentences") as progress:
             value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
         listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
         table += f"\nPerplexity per subword: {listed}."
@@ -115,12 +115,12 @@ def score(
     report(scores_table(results), results_json(results), json_path)
 
 
-def authors(compat: str | None, text: "TextPipeline | None") -> "Authors | None":
+def authors(compat: str | None, text: "TextPipeline | None") -> "AuthorsBleu | None":
     """Return the settings of `--compat authors`."""
-    from tram.evaluation.metrics import Authors
+    from tram.evaluation.metrics import AuthorsBleu
 
     if compat is None:
         return None
     if compat != "authors":
         raise InputError(f"--compat {compat}: only `authors` is known")
-    return Authors() if text is None else Authors(lambda line: text.tokens(line, "target"), text.fingerprint)
+    return AuthorsBleu() if text is None else AuthorsBleu(lambda line: text.tokens(line, "target"), text.fingerprint)

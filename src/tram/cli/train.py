@@ -1,10 +1,11 @@
 """`tram train`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tram.cli.console import exit_on_interrupt
 
 
 def train(
@@ -14,12 +15,7 @@ def train(
     """Train the stages that a config names. Run it again after an interruption: it continues where it stopped."""
     from tram.config import Config
     from tram.training.run import train as run
-    from tram.training.trainer import Interrupted
 
     settings = Config.load(config, overrides)
-    try:
-        model = run(settings)
-    except Interrupted:
-        print("stopped; run the same command again to continue", file=sys.stderr)
-        raise typer.Exit(130) from None
-    print(model)
+    with exit_on_interrupt():
+        print(run(settings))

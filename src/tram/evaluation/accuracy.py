@@ -1,4 +1,4 @@
-"""How often the right translation won: by phenomenon and distance, or by German pronoun, with intervals.
+"""Accuracy on contrastive suites, by phenomenon and distance or by German pronoun, with intervals.
 
 summary = summarise(score_suite(translator, items))
 print(contrast_table(summary))
@@ -14,16 +14,16 @@ from typing import Any
 from tram.evaluation.contexts import ContextOf
 from tram.evaluation.contrast import ItemResult
 from tram.evaluation.shares import by_document, ratio, share
-from tram.evaluation.suite import OTHER, PRONOUNS, Item
+from tram.evaluation.suite import OTHER, PRONOUNS, ContrastiveItem
 
-EDGES = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the last distance of every bin
-COLUMNS = 10  # so many distances stand on their own; where there are more, they share bins
-Z = 1.959963984540054  # 95% of a normal distribution lie within so many standard deviations
+BIN_ENDS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the last distance of every bin
+MAX_COLUMNS = 10  # more distances than this are put into bins
+Z = 1.959963984540054  # 95% of a normal distribution are within this many standard deviations
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How many of some items are right, and the share that guessing would find."""
+    """The number of items that a model gets right, and the share that guessing would get right."""
 
     right: int
     items: int
@@ -36,15 +36,15 @@ class Accuracy:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95% interval of the share."""
+        """The 95% Wilson interval of the share."""
         spread = Z * Z / self.items
         middle = self.value + spread / 2
         half = math.sqrt(spread * (self.value * (1 - self.value) + spread / 4))
         low, high = ((middle + sign * half) / (1 + spread) for sign in (-1, 1))
-        return min(max(low, 0.0), self.value), max(min(high, 1.0), self.value)  # where rounding would part them
+        return min(max(low, 0.0), self.value), max(min(high, 1.0), self.value)  # despite rounding
 
     def as_dict(self) -> dict[str, float]:
-        """All of it for JSON."""
+        """Return counts, share, interval and chance as values that `json` can write."""
         low, high = self.interval
         counts = {"right": self.right, "items": self.items}
         return counts | {"accuracy": self.value, "low": low, "high": high, "chance": self.chance}
@@ -52,9 +52,9 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Summary:
-    """The accuracies of a suite; what its items do not tell is empty.
+    """The accuracies on a suite; groups that its items do not define are empty.
 
-    `by_pronoun` holds the items without a phenomenon, where at least one of them asks for er, sie or es.
+    `by_pronoun` has the items without a phenomenon, if at least one of them is about er, sie or es.
     """
 
     overall: Accuracy
@@ -64,7 +64,7 @@ class Summary:
     by_phenomenon_and_distance: dict[str, dict[str, Accuracy]]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """Return all accuracies as values that `json` can write."""
 
         def plain(group: Mapping[str, Accuracy]) -> dict[str, Any]:
             return {name: accuracy.as_dict() for name, accuracy in group.items()}
@@ -80,10 +80,10 @@ class Summary:
 
 
 def summarise(results: Sequence[ItemResult]) -> Summary:
-    """Count right items, all together and by what they test. There must be some."""
+    """Return the accuracy of all items, of which there must be some, and of each group of them."""
     pronouns = _grouped(results, lambda item: None if item.phenomenon else item.pronoun)
     if pronouns.keys() == {OTHER}:
-        pronouns = {}  # another language, or another matter
+        pronouns = {}  # another language, or items that are not about pronouns
     distances = _by_distance(results)
     return Summary(
         overall=_accuracy(results),
@@ -106,8 +106,10 @@ def _accuracies(groups: Mapping[str, Sequence[ItemResult]]) -> dict[str, Accurac
     return {name: _accuracy(group) for name, group in groups.items()}
 
 
-def _grouped(results: Sequence[ItemResult], name: Callable[[Item], str | None]) -> dict[str, list[ItemResult]]:
-    """Group results by the names of their items, in the order of the suite; leave out those without one."""
+def _grouped(
+    results: Sequence[ItemResult], name: Callable[[ContrastiveItem], str | None]
+) -> dict[str, list[ItemResult]]:
+    """Group results by the names of their items, in the order of the suite; items without a name are left out."""
     groups: dict[str, list[ItemResult]] = {}
     for result in results:
         found = name(result.item)
@@ -121,33 +123,35 @@ def _of(results: Sequence[ItemResult], phenomenon: str) -> list[ItemResult]:
 
 
 def _by_distance(results: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
-    """Group results by distance, near ones first; many different distances share bins."""
+    """Group results by distance, nearest first; many different distances are put into bins."""
     found = sorted(result.item.distance for result in results if result.item.distance is not None)
-    several = len(set(found)) > COLUMNS
-    names = {distance: _bin(distance) if several else str(distance) for distance in found}
+    binned = len(set(found)) > MAX_COLUMNS
+    names = {distance: _bin_name(distance) if binned else str(distance) for distance in found}
     groups = _grouped(results, lambda item: None if item.distance is None else names[item.distance])
     return {name: groups[name] for name in dict.fromkeys(names.values())}
 
 
-def _bin(distance: int) -> str:
-    place = bisect_left(EDGES, distance)
-    if place == len(EDGES):
-        return f">{EDGES[-1]}"
-    first, last = (EDGES[place - 1] + 1 if place else 0), EDGES[place]
+def _bin_name(distance: int) -> str:
+    index = bisect_left(BIN_ENDS, distance)
+    if index == len(BIN_ENDS):
+        return f">{BIN_ENDS[-1]}"
+    first, last = (BIN_ENDS[index - 1] + 1 if index else 0), BIN_ENDS[index]
     return str(last) if first == last else f"{first}-{last}"
 
 
 def contrast_table(summary: Summary) -> str:
-    """Return a line per phenomenon or pronoun and a column per distance, with intervals below the numbers."""
+    """Return a table with a line for each phenomenon or pronoun and a column for each distance."""
     columns = [*summary.by_distance, "all"]
-    rows = {name: summary.by_phenomenon_and_distance[name] | {"all": accuracy}
-            for name, accuracy in summary.by_phenomenon.items()}  # fmt: skip
+    rows = {
+        name: summary.by_phenomenon_and_distance[name] | {"all": accuracy}
+        for name, accuracy in summary.by_phenomenon.items()
+    }
     rows |= {name: {"all": accuracy} for name, accuracy in summary.by_pronoun.items()}
     rows["all"] = summary.by_distance | {"all": summary.overall}
     width = max(12, *(len(name) + 2 for name in rows))
-    title = "% right, and the 95% interval (Wilson) below"
+    title = "% correct, with the 95% interval (Wilson) below"
     if summary.by_distance:
-        title += "; columns: sentences back to the one that decides"
+        title += "; columns: distance in sentences to the one that decides"
     lines = [title, "", f"{'':<{width}}{'items':>7}{'chance':>8}" + "".join(f"{name:>8}" for name in columns)]
     for name, cells in rows.items():
         lines += _table_lines(name, width, [cells.get(column) for column in columns])
@@ -168,19 +172,20 @@ def _percentages(interval: tuple[float, float]) -> str:
 
 
 def contrast_json(results: Sequence[ItemResult], about: Mapping[str, Any]) -> dict[str, Any]:
-    """How the scores were made (`about`), the summary, and the scores of every item in the order of the suite."""
-    items = [{"right": result.right, "reference": result.reference, "variants": list(result.variants)}
-             for result in results]  # fmt: skip
+    """Return a report for JSON: `about` the scoring, the summary, and the scores of every item in suite order."""
+    items = [
+        {"right": result.right, "reference": result.reference, "variants": list(result.variants)} for result in results
+    ]
     return {**about, **summarise(results).as_dict(), "items": items}
 
 
 def context_shares(results: Mapping[ContextOf, Sequence[ItemResult]]) -> dict[str, dict[str, Any]]:
-    """Compare kinds of context on the same items: for each group of them the share right, with bootstrap intervals.
+    """Return the share of correct items of each group with each kind of context, with bootstrap intervals.
 
-    Keys: "all", the phenomena and the pronouns; each has "items", and a share for every kind of context.
+    Keys: "all", the phenomena and the pronouns; each has "items" and a share for every kind of context.
     """
     first = next(iter(results.values()))
-    groups: dict[str, Callable[[Item], bool]] = {"all": lambda _: True}
+    groups: dict[str, Callable[[ContrastiveItem], bool]] = {"all": lambda _: True}
     for field, names in (("phenomenon", _grouped(first, lambda item: item.phenomenon)), ("pronoun", PRONOUNS)):
         tests = {name: partial(_has, field, name) for name in names}
         groups |= {name: test for name, test in tests.items() if any(test(result.item) for result in first)}
@@ -193,16 +198,16 @@ def context_shares(results: Mapping[ContextOf, Sequence[ItemResult]]) -> dict[st
     return shares
 
 
-def _has(field: str, value: str, item: Item) -> bool:
+def _has(field: str, value: str, item: ContrastiveItem) -> bool:
     return getattr(item, field) == value
 
 
 def context_table(shares: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a line per group of items and a column per kind of context."""
+    """Return a table with a line for each group of items and a column for each kind of context."""
     kinds = [kind for kind in shares["all"] if kind != "items"]
     width = max(14, *(len(name) + 2 for name in shares))
     lines = [
-        "% right, [95% interval over documents]; context: the item's own, another item's, none",
+        "% correct [95% interval over documents]; context: the item's own, another item's, none",
         "",
         f"{'':<{width}}{'items':>6}  " + "".join(f"{kind:<20}" for kind in kinds),
     ]

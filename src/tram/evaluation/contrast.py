@@ -1,10 +1,10 @@
-"""Contrastive tests: whether a model finds the right translation more probable than wrong ones, given its context.
+"""Contrastive scoring: whether a model finds the reference more probable than wrong translations, given the context.
 
     results = score_suite(translator, read_suite("suite.jsonl"), "gold")
     results[0].right                           # the reference is more probable than all variants
 
-A context is taken in once, whatever stands behind it: all variants of an item and all items that share it go on from
-the same carried state. Work is cut into batches bounded in tokens, so that contexts of any length fit.
+A context is read only once: all variants of an item, and all items that share the context, continue from the same
+carried state. Batches are bounded in tokens, so that contexts of any length fit.
 """
 
 import warnings
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tram.data.batches import document_ids
 from tram.data.budget import costs_of_sums, slices_within
-from tram.evaluation.suite import Item
+from tram.evaluation.suite import ContrastiveItem
 from tram.model.packing import Layout
 from tram.model.stacks import Encoded
 from tram.model.state import State
@@ -24,39 +24,41 @@ from tram.text.pipeline import Side
 from tram.translation.lockstep import Cursor, History, Ids, Lockstep
 from tram.translation.translator import Translator
 
-TOKENS = 2048  # of one pass through the model
+BATCH_TOKENS = 2048  # of one pass through the model
 
 
 @dataclass(frozen=True)
 class ItemResult:
-    """Log-probabilities of an item's reference and of its variants: sums over all tokens, eos counted."""
+    """The log-probabilities of an item's reference and of its variants: sums over all tokens, including eos."""
 
-    item: Item
+    item: ContrastiveItem
     reference: float
     variants: tuple[float, ...]
 
     @property
     def right(self) -> bool:
-        """Whether the reference beats all variants; a tie is no victory."""
+        """Whether the reference is more probable than every variant; a tie is not enough."""
         return all(self.reference > variant for variant in self.variants)
 
 
 def score_suite(
     translator: Translator,
-    items: Sequence[Item],
+    items: Sequence[ContrastiveItem],
     history: History = "gold",
-    tokens: int = TOKENS,
+    tokens: int = BATCH_TOKENS,
     advance: Callable[[int], None] | None = None,
 ) -> list[ItemResult]:
-    """Score every item after its context; `advance` is told how many items more are done.
+    """Score every item after its context.
 
-    history: what is taken in of the context: its sentences with their right translations (gold), with the ones the
-    translator finds itself (generated), or nothing. A sentence model takes in nothing, whatever is asked for.
-    tokens: of one pass through the model, about.
+    history: what the model reads of the context: its sentences with their reference translations (gold), with the
+    model's own translations (generated), or nothing. A sentence model reads nothing in any case. tokens: the
+    approximate number of tokens of one pass through the model. advance: called with the number of items that are done.
     """
-    taken = history if translator.model.has_context else "none"
+    history = history if translator.model.has_context else "none"
     found: dict[int, list[float]] = {}
-    contexts = sorted(_contexts(translator, items, taken), key=lambda context: (len(context.sources), context.longest))
+    contexts = sorted(
+        _contexts(translator, items, history), key=lambda context: (len(context.sources), context.longest)
+    )
     with torch.inference_mode():
         cost = costs_of_sums([context.longest for context in contexts])
         for part in slices_within(cost, len(contexts), tokens):
@@ -82,14 +84,14 @@ class _Question:
 
 @dataclass(frozen=True)
 class _Context:
-    """What stands before some items, none of its sentences empty. targets: None where the model is to find them."""
+    """The context of some items, without empty sentences. targets: None if the model is to generate them."""
 
     sources: list[Ids]
     targets: list[Ids] | None
     questions: list[_Question] = field(default_factory=list)
 
     def step(self, number: int) -> int:
-        """Tokens of one sentence, of the longer side; 0 behind the last one."""
+        """Return the tokens of one sentence, on its longer side; 0 after the last sentence."""
         if number >= len(self.sources):
             return 0
         return 2 + max(len(side[number]) for side in (self.sources, self.targets) if side is not None)
@@ -99,7 +101,7 @@ class _Context:
         return max(map(self.step, range(len(self.sources))), default=0)
 
 
-def _contexts(translator: Translator, items: Sequence[Item], history: History) -> Iterable[_Context]:
+def _contexts(translator: Translator, items: Sequence[ContrastiveItem], history: History) -> Iterable[_Context]:
     """Return the different contexts, each with its items, as ids."""
     source_texts = [item.source for item in items]
     target_texts = [text for item in items for text in (item.reference, *item.contrastive)]
@@ -118,7 +120,7 @@ def _contexts(translator: Translator, items: Sequence[Item], history: History) -
     return contexts.values()
 
 
-def _context_key(item: Item, history: History) -> tuple[tuple[str, ...], ...]:
+def _context_key(item: ContrastiveItem, history: History) -> tuple[tuple[str, ...], ...]:
     """Return what is read before an item: source sentences, and target sentences if they are given."""
     if history == "none":
         return ((),)
@@ -126,7 +128,7 @@ def _context_key(item: Item, history: History) -> tuple[tuple[str, ...], ...]:
 
 
 def _context(key: tuple[tuple[str, ...], ...], sources: dict[str, Ids], targets: dict[str, Ids]) -> _Context:
-    """As in training, a pair with an empty side is passed over."""
+    """Return a context as ids; as in training, pairs with an empty side are skipped."""
     if len(key) == 1:
         return _Context([sources[text] for text in key[0] if sources[text]], None)
     pairs = [(sources[source], targets[target]) for source, target in zip(*key, strict=True)]
@@ -163,7 +165,7 @@ def _answers(
 
 
 def _read(translator: Translator, contexts: Sequence[_Context], tokens: int) -> State:
-    """Return the state after given contexts, many sentences at once; without targets only the source is read."""
+    """Return the state after reading contexts, many sentences at once; without targets, only the source is read."""
     model, special = translator.model, translator.special
     state = model.initial_state(len(contexts))
     steps = range(max(len(context.sources) for context in contexts))

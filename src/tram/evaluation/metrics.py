@@ -1,55 +1,65 @@
-"""Scores of translated documents on sacreBLEU: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF2; do two systems differ?
+"""s-BLEU, d-BLEU/doc, d-BLEU/512 and chrF2 of translated documents with sacreBLEU, and paired tests of two systems.
 
     score_documents(hypotheses, references)                 # documents of sentences, raw, cased, detokenised
     compare(baseline, system, references)                   # paired bootstrap over documents
     print(scores_table(score_systems([("base", a), ("memory", b)], references)))
 
-A score carries sacreBLEU's signature with the unit that was scored, so that two numbers can be told apart.
+A score carries sacreBLEU's signature and the unit that was scored, so that numbers are compared only where they can be.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from tram.errors import InputError
-from tram.evaluation.significance import Counts, Resampling, Values, interval, p_value
+from tram.evaluation.significance import SAMPLES, SEED, Counts, Resampling, Values, interval, p_value
 
 Documents = list[list[str]]
 Spans = list[list[tuple[int, int]]]
-"""For each document, the runs of sentences (first, one past the last) that are scored as one segment."""
+"""For each document, the runs of sentences (first, last + 1) that are scored as one segment."""
 
 
 class SubwordCounter(Protocol):
-    """What d-BLEU/512 asks of a text pipeline: subwords (no bos, no eos) and a name for itself."""
+    """The part of a text pipeline that d-BLEU/512 needs."""
 
     @property
     def fingerprint(self) -> str:
-        """Stand for the pipeline in a signature."""
+        """The name of the pipeline in a signature."""
 
     def encode(self, sentences: list[str], side: Literal["source", "target"]) -> list[list[int]]:
-        """Cut sentences into subwords."""
+        """Split sentences into subwords, without bos and eos."""
 
 
 @dataclass(frozen=True)
-class Authors:
-    """Score as the paper's authors did: unsmoothed BLEU of order 4 on tokenised, truecased text.
+class AuthorsBleu:
+    """The BLEU of the paper's authors: unsmoothed, of order 4, on tokenised and truecased text.
 
-    `tokens` gives a sentence's tokens with blanks between them; None: the text is in that form already.
-    `fingerprint` names the text pipeline behind `tokens` in the signature.
+    `tokens` returns a sentence's tokens separated by spaces; without it, the text is in that form already.
+    `fingerprint` names the text pipeline of `tokens` in the signature.
     """
 
     tokens: Callable[[str], str] | None = None
     fingerprint: str | None = None
 
 
+class ScoreOptions(TypedDict, total=False):
+    """The options of all scoring functions; see `score_systems`."""
+
+    sources: Documents | None
+    text: SubwordCounter | None
+    compat: AuthorsBleu | None
+    bootstrap: int
+    seed: int
+
+
 @dataclass(frozen=True)
 class Score:
-    """A system's score; `low` and `high` bound its 95% interval, where one could be computed."""
+    """A system's score; `low` and `high` are the bounds of its 95% interval, if it has one."""
 
     name: str
     value: float
@@ -61,7 +71,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """A system's score minus the baseline's; interval and p are None where documents cannot be resampled."""
+    """A system's score minus the baseline's; interval and p are None if documents cannot be resampled."""
 
     name: str
     difference: float
@@ -74,18 +84,28 @@ class Difference:
 
 @dataclass(frozen=True)
 class SystemResult:
-    """A system's scores and their differences from the first system's, which itself has none."""
+    """A system's scores and their differences from the baseline, which itself has no differences."""
 
     name: str
     scores: list[Score]
     differences: list[Difference]
 
+    def score(self, metric: str) -> Score:
+        """Return the score of a metric, for example s-BLEU."""
+        return next(score for score in self.scores if score.name == metric)
+
+    def difference(self, metric: str) -> Difference:
+        """Return the difference from the baseline in a metric; for the baseline itself it is zero."""
+        if not self.differences:
+            return Difference(metric, 0.0, 0.0, 0.0, None, "")
+        return next(difference for difference in self.differences if difference.name == metric)
+
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of sacreBLEU that holds the references, cut into segments of one unit.
+    """A metric of sacreBLEU with the references, joined into segments of one unit.
 
-    The two private calls are those of sacreBLEU's own significance tests and the same for all its metrics.
+    The two private methods that it calls are used by sacreBLEU's own significance tests and exist for all its metrics.
     """
 
     name: str
@@ -95,11 +115,11 @@ class Measure:
 
     @property
     def signature(self) -> str:
-        """Say how the score is made, as sacreBLEU does, and on which unit."""
+        """How the score is computed: the signature of sacreBLEU, and the unit that is scored."""
         return f"{self.metric.get_signature()}|{self.suffix}"
 
     def statistics(self, documents: Documents) -> Counts:
-        """Sum the metric's sufficient statistics over each non-empty document: (documents, statistics)."""
+        """Return the metric's sufficient statistics of each non-empty document: (documents, statistics)."""
         extracted = self.metric._extract_corpus_statistics(_joined(documents, self.spans), None)
         rows = np.asarray(extracted, dtype=np.int64)
         owners = np.repeat(np.arange(len(documents)), [len(spans) for spans in self.spans])
@@ -108,49 +128,28 @@ class Measure:
         return totals[[bool(document) for document in documents]]
 
     def value(self, statistics: Counts) -> float:
-        """Give the score of summed statistics: (statistics,)."""
+        """Return the score of summed statistics: (statistics,)."""
         return float(self.metric._compute_score_from_stats(statistics.tolist()).score)
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """A system's score by one measure, and its scores on the resampled documents."""
+class _ResampledScore:
+    """A system's score in one metric, and its scores on the resampled documents: (samples,)."""
 
     value: float
     resampled: Values | None
 
 
-def score_documents(
-    hypotheses: Documents,
-    references: list[Documents],
-    sources: Documents | None = None,
-    text: SubwordCounter | None = None,
-    *,
-    compat: Authors | None = None,
-    bootstrap: int = 1000,
-    seed: int = 12345,
-) -> list[Score]:
-    """Score one system; `sources` with `text` add d-BLEU/512, `compat` gives the authors' scores instead."""
-    systems = [("hypothesis", hypotheses)]
-    results = score_systems(systems, references, sources, text, compat=compat, bootstrap=bootstrap, seed=seed)
-    return results[0].scores
+def score_documents(hypotheses: Documents, references: list[Documents], **options: Unpack[ScoreOptions]) -> list[Score]:
+    """Return the scores of one system."""
+    return score_systems([("hypothesis", hypotheses)], references, **options)[0].scores
 
 
 def compare(
-    baseline: Documents,
-    system: Documents,
-    references: list[Documents],
-    sources: Documents | None = None,
-    text: SubwordCounter | None = None,
-    *,
-    compat: Authors | None = None,
-    bootstrap: int = 1000,
-    seed: int = 12345,
+    baseline: Documents, system: Documents, references: list[Documents], **options: Unpack[ScoreOptions]
 ) -> list[Difference]:
-    """Test whether `system` scores otherwise than `baseline`: paired bootstrap over documents."""
-    systems = [("baseline", baseline), ("system", system)]
-    results = score_systems(systems, references, sources, text, compat=compat, bootstrap=bootstrap, seed=seed)
-    return results[1].differences
+    """Test whether the scores of `system` and `baseline` differ: paired bootstrap over documents."""
+    return score_systems([("baseline", baseline), ("system", system)], references, **options)[1].differences
 
 
 def score_systems(
@@ -159,11 +158,15 @@ def score_systems(
     sources: Documents | None = None,
     text: SubwordCounter | None = None,
     *,
-    compat: Authors | None = None,
-    bootstrap: int = 1000,
-    seed: int = 12345,
+    compat: AuthorsBleu | None = None,
+    bootstrap: int = SAMPLES,
+    seed: int = SEED,
 ) -> list[SystemResult]:
-    """Score named systems on the same segments, compare each with the first; `bootstrap=0`: no intervals."""
+    """Score named systems on the same segments, and compare each with the first.
+
+    sources, text: both are needed for d-BLEU/512; compat: compute the BLEU of the paper's authors instead; bootstrap:
+    the number of resamples for intervals and tests, 0 for none.
+    """
     _check_input(systems, references, sources, bootstrap, seed)
     if compat is not None:
         systems = [(name, _tokenised(documents, compat.tokens)) for name, documents in systems]
@@ -173,11 +176,11 @@ def score_systems(
         measures = standard_measures(references, sources, text)
     count = sum(map(bool, references[0]))
     resampling = Resampling(count, bootstrap, seed) if count > 1 and bootstrap > 0 else None
-    outcomes = [[_outcome(m, documents, resampling) for m in measures] for _, documents in systems]
+    scored = [[_resampled_score(m, documents, resampling) for m in measures] for _, documents in systems]
     results = []
     for index, (name, _) in enumerate(systems):
-        scores = [_score(m, o, resampling) for m, o in zip(measures, outcomes[index], strict=True)]
-        pairs = zip(measures, outcomes[0], outcomes[index], strict=True) if index > 0 else ()
+        scores = [_score(m, each, resampling) for m, each in zip(measures, scored[index], strict=True)]
+        pairs = zip(measures, scored[0], scored[index], strict=True) if index > 0 else ()
         results.append(SystemResult(name, scores, [_difference(m, a, b, resampling) for m, a, b in pairs]))
     return results
 
@@ -185,15 +188,15 @@ def score_systems(
 def standard_measures(
     references: list[Documents], sources: Documents | None = None, text: SubwordCounter | None = None
 ) -> list[Measure]:
-    """Make s-BLEU, d-BLEU/doc, d-BLEU/512 (with a text pipeline) and chrF2 for these references."""
-    sentences, documents = sentence_spans(references[0]), document_spans(references[0])
+    """Return s-BLEU, d-BLEU/doc, d-BLEU/512 (with a text pipeline) and chrF2 for these references."""
+    sentences, documents = per_sentence_spans(references[0]), per_document_spans(references[0])
     measures = [
         Measure("s-BLEU", BLEU(references=_segments(references, sentences)), sentences, "unit:sentence"),
         Measure("d-BLEU/doc", BLEU(references=_segments(references, documents)), documents, "unit:document"),
     ]
     if text is not None:
         if sources is None:
-            raise InputError("d-BLEU/512 counts the subwords of the source too: give the source documents")
+            raise InputError("d-BLEU/512 also counts the subwords of the source; give the source documents")
         runs = [runs_below(costs, 512) for costs in subword_costs(references, sources, text)]
         suffix = f"unit:512|text:{text.fingerprint}"
         measures.append(Measure("d-BLEU/512", BLEU(references=_segments(references, runs)), runs, suffix))
@@ -201,13 +204,13 @@ def standard_measures(
     return [*measures, Measure("chrF2", chrf, sentences, "unit:sentence")]
 
 
-def authors_measures(references: list[Documents], compat: Authors) -> list[Measure]:
-    """Make the authors' s-BLEU and d-BLEU for references that are tokenised already."""
+def authors_measures(references: list[Documents], compat: AuthorsBleu) -> list[Measure]:
+    """Return the authors' s-BLEU and d-BLEU for references that are tokenised already."""
     suffix = "compat:authors" + (f"|text:{compat.fingerprint}" if compat.fingerprint else "")
-    sentences, documents = sentence_spans(references[0]), document_spans(references[0])
+    sentences, documents = per_sentence_spans(references[0]), per_document_spans(references[0])
 
     def bleu(spans: Spans) -> BLEU:
-        # `force`: sacreBLEU would warn that the text looks tokenised, which here it must be.
+        # Without `force`, sacreBLEU warns that the text looks tokenised, as it should be here.
         joined = _segments(references, spans)
         return BLEU(force=True, tokenize="none", smooth_method="none", references=joined)
 
@@ -217,18 +220,18 @@ def authors_measures(references: list[Documents], compat: Authors) -> list[Measu
     ]
 
 
-def sentence_spans(documents: Documents) -> Spans:
-    """Make every sentence a segment."""
+def per_sentence_spans(documents: Documents) -> Spans:
+    """Return one segment per sentence."""
     return [[(i, i + 1) for i in range(len(document))] for document in documents]
 
 
-def document_spans(documents: Documents) -> Spans:
-    """Make every document a segment."""
+def per_document_spans(documents: Documents) -> Spans:
+    """Return one segment per document."""
     return [[(0, len(document))] for document in documents]
 
 
 def runs_below(costs: Sequence[int], limit: int) -> list[tuple[int, int]]:
-    """Cut sentences into runs whose costs sum to less than `limit`; one that alone reaches it stays alone."""
+    """Split sentences into runs whose costs sum to less than `limit`; a sentence that reaches it alone is a run."""
     runs: list[tuple[int, int]] = []
     start, total = 0, 0
     for index, cost in enumerate(costs):
@@ -240,7 +243,7 @@ def runs_below(costs: Sequence[int], limit: int) -> list[tuple[int, int]]:
 
 
 def subword_costs(references: list[Documents], sources: Documents, text: SubwordCounter) -> list[list[int]]:
-    """Count max(|source|, |reference|) + 2 subwords for each sentence; of several references, the longest."""
+    """Return max(|source|, |reference|) + 2 in subwords for each sentence, with the longest of several references."""
     costs = []
     for source, *targets in zip(sources, *references, strict=True):
         encoded = [text.encode(source, "source"), *(text.encode(target, "target") for target in targets)]
@@ -249,13 +252,13 @@ def subword_costs(references: list[Documents], sources: Documents, text: Subword
 
 
 def _joined(documents: Documents, spans: Spans) -> list[str]:
-    """Join the sentences of each span with blanks."""
+    """Join the sentences of each span with spaces."""
     pairs = zip(documents, spans, strict=True)
-    return [" ".join(document[first:last]) for document, cuts in pairs for first, last in cuts]
+    return [" ".join(document[first:last]) for document, runs in pairs for first, last in runs]
 
 
 def _segments(references: list[Documents], spans: Spans) -> list[list[str]]:
-    """Join each reference's sentences alike."""
+    """Join the sentences of each reference."""
     return [_joined(documents, spans) for documents in references]
 
 
@@ -264,29 +267,31 @@ def _tokenised(documents: Documents, tokens: Callable[[str], str] | None) -> Doc
     return [list(map(tokens, document)) for document in documents] if tokens else documents
 
 
-def _outcome(measure: Measure, documents: Documents, resampling: Resampling | None) -> _Outcome:
-    """Score a system on its documents and on every draw of them."""
+def _resampled_score(measure: Measure, documents: Documents, resampling: Resampling | None) -> _ResampledScore:
+    """Score a system on all documents and on every draw of them."""
     statistics = measure.statistics(documents)
     value = measure.value(statistics.sum(axis=0))
     if resampling is None:
-        return _Outcome(value, None)
-    return _Outcome(value, np.array([measure.value(sums) for sums in resampling.sums(statistics)]))
+        return _ResampledScore(value, None)
+    return _ResampledScore(value, np.array([measure.value(sums) for sums in resampling.sums(statistics)]))
 
 
-def _score(measure: Measure, result: _Outcome, resampling: Resampling | None) -> Score:
-    """Put a score and its interval together."""
-    low, high = (None, None) if result.resampled is None else interval(result.resampled)
-    return Score(measure.name, result.value, measure.signature, low, high, resampling)
+def _score(measure: Measure, scored: _ResampledScore, resampling: Resampling | None) -> Score:
+    """Return a score with its interval."""
+    low, high = (None, None) if scored.resampled is None else interval(scored.resampled)
+    return Score(measure.name, scored.value, measure.signature, low, high, resampling)
 
 
-def _difference(measure: Measure, baseline: _Outcome, system: _Outcome, resampling: Resampling | None) -> Difference:
-    """Put a difference, its interval and its p-value together."""
+def _difference(
+    measure: Measure, baseline: _ResampledScore, system: _ResampledScore, resampling: Resampling | None
+) -> Difference:
+    """Return a difference with its interval and its p-value."""
     low, high, p = None, None, None
     if baseline.resampled is not None and system.resampled is not None:
         differences = system.resampled - baseline.resampled
         (low, high), p = interval(differences), p_value(differences)
-    moved = system.value - baseline.value
-    return Difference(measure.name, moved, low, high, p, measure.signature, resampling)
+    difference = system.value - baseline.value
+    return Difference(measure.name, difference, low, high, p, measure.signature, resampling)
 
 
 def _check_input(
@@ -296,15 +301,15 @@ def _check_input(
     bootstrap: int,
     seed: int,
 ) -> None:
-    """Refuse what cannot be scored."""
+    """Raise InputError if the input cannot be scored."""
     if not references or not systems:
-        raise InputError("nothing to score: give at least one reference and one hypothesis")
+        raise InputError("nothing to score; give at least one reference and one hypothesis")
     if not any(references[0]):
-        raise InputError("reference: there is no sentence in it: give a file with at least one")
+        raise InputError("reference: has no sentence; give a file with at least one")
     if bootstrap < 0:
-        raise InputError(f"bootstrap: {bootstrap} is not a number of resamples: give 1000, or 0 for none")
+        raise InputError(f"bootstrap: {bootstrap} is not a number of resamples; give 1000, or 0 for none")
     if seed < 0:
-        raise InputError(f"seed: {seed} is negative: give 0 or more")
+        raise InputError(f"seed: {seed} is negative; give 0 or more")
     for number, documents in enumerate(references[1:], start=2):
         check_aligned(f"reference {number}", documents, "reference 1", references[0])
     if sources is not None:
@@ -314,30 +319,30 @@ def _check_input(
 
 
 def check_aligned(name_a: str, docs_a: Documents, name_b: str, docs_b: Documents) -> None:
-    """Refuse two sides that do not have the same documents with the same numbers of sentences."""
+    """Raise InputError unless both sides have the same number of documents and of sentences in each document."""
     counts = zip_longest(map(len, docs_a), map(len, docs_b))
     for number, (count_a, count_b) in enumerate(counts, start=1):
         if count_a != count_b:
             raise InputError(
-                f"document {number}: {_spoken(count_a)} in {name_a} but {_spoken(count_b)} in {name_b}:"
+                f"document {number}: {_sentence_count(count_a)} in {name_a} but {_sentence_count(count_b)} in {name_b};"
                 " give both with the same documents and one line for each sentence"
             )
 
 
-def _spoken(count: int | None) -> str:
-    """Say how many sentences a document has, None standing for one that is not there."""
+def _sentence_count(count: int | None) -> str:
+    """Return a number of sentences in words; None is a missing document."""
     if count is None:
         return "missing"
     return "1 sentence" if count == 1 else f"{count} sentences"
 
 
 def results_json(results: Sequence[SystemResult]) -> list[dict[str, Any]]:
-    """Give the results as values that `json` can write."""
+    """Return the results as values that `json` can write."""
     return [asdict(result) for result in results]
 
 
 def scores_table(results: Sequence[SystemResult]) -> str:
-    """Lay the results out for a reader: metric by metric, a line for each system, the signatures below."""
+    """Return the results as a table: metric by metric, one line for each system, then the signatures."""
     header = ["metric", "system", "score", "95% interval"]
     if any(result.differences for result in results):
         header += ["difference", "95% interval", "p"]
@@ -349,40 +354,40 @@ def scores_table(results: Sequence[SystemResult]) -> str:
             if result.differences:
                 rows[-1] += _difference_cells(result.differences[column])
     lines = [*_aligned(rows), ""]
-    lines += [f"{entry.name}: {entry.signature}" for entry in results[0].scores]
+    lines += [f"{score.name}: {score.signature}" for score in results[0].scores]
     return "\n".join([*lines, _resampling_note(results[0].scores[0].resampling)])
 
 
-def _score_cells(entry: Score) -> list[str]:
-    """Write a score and its interval."""
-    return [f"{entry.value:.2f}", _bounds(entry.low, entry.high, "")]
+def _score_cells(score: Score) -> list[str]:
+    """Format a score and its interval."""
+    return [f"{score.value:.2f}", _bounds(score.low, score.high, "")]
 
 
-def _difference_cells(entry: Difference) -> list[str]:
-    """Write a difference, its interval and its p-value."""
-    p = "-" if entry.p is None else f"{entry.p:.3f}"
-    return [f"{entry.difference:+.2f}", _bounds(entry.low, entry.high, "+"), p]
+def _difference_cells(difference: Difference) -> list[str]:
+    """Format a difference, its interval and its p-value."""
+    p = "-" if difference.p is None else f"{difference.p:.3f}"
+    return [f"{difference.difference:+.2f}", _bounds(difference.low, difference.high, "+"), p]
 
 
 def _bounds(low: float | None, high: float | None, sign: Literal["", "+"]) -> str:
-    """Write an interval, or a dash for none."""
+    """Format an interval; no interval is a dash."""
     return "-" if low is None or high is None else f"[{low:{sign}.2f}, {high:{sign}.2f}]"
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """Pad the cells of each column to one width."""
+    """Pad the cells of each column to the same width."""
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _resampling_note(resampling: Resampling | None) -> str:
-    """Say where intervals and p-values come from, and how far to trust them."""
+    """Return a note on how intervals and p-values were computed and when not to trust them."""
     if resampling is None:
-        return "No intervals and no significance: they need at least two documents and some resamples."
+        return "No intervals and no significance tests: they need at least two documents and some resamples."
     note = (
         f"Intervals and p (two-sided): bootstrap over {resampling.documents} documents,"
         f" {resampling.samples} resamples, seed {resampling.seed}."
     )
     if resampling.documents < 30:
-        note += " Fewer than 30 documents make intervals too narrow and p too small: do not lean on them."
+        note += " Fewer than 30 documents make intervals too narrow and p too small: do not rely on them."
     return note

@@ -1,11 +1,12 @@
-"""How well a model predicts the right translations, with different histories in its memory.
+"""Perplexity of the reference translations, with different histories in the memory.
 
     perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "other": …, "none": …}
 
-The tokens predicted are always the right ones. What differs is what the memory has taken in before: the document with
-the model's own translations, with the right ones, as much of another document, or nothing. The first two far apart
-show what its own mistakes cost. What the memory knows of a document is the distance from `gold` to `other`, not to
-`none`: a model that has hardly ever met an empty memory does badly with one, whether it remembers anything or not.
+The predicted tokens are always those of the reference. The difference is what the memory has read before: the document
+with the model's own translations, with the reference translations, as much of another document, or nothing. The gap
+between the first two is the cost of the model's own mistakes. What the memory knows about a document is the gap between
+`gold` and `other`, not `none`: a model that has rarely seen an empty memory does badly with one, whether it remembers
+anything or not.
 """
 
 import math
@@ -20,8 +21,8 @@ from tram.text.pipeline import Side
 from tram.translation.translator import Translator
 
 Documents = Sequence[Sequence[str]]
-Ids = list[list[list[int]]]
-TOGETHER = 16  # documents that go through time together
+DocumentIds = list[list[list[int]]]  # documents of sentences of ids
+DOCUMENTS_PER_BATCH = 16
 
 
 def perplexities(
@@ -31,59 +32,59 @@ def perplexities(
     generated: Documents,
     advance: Callable[[int], None] | None = None,
 ) -> dict[str, float]:
-    """Perplexity a subword (eos counted) for every kind of history.
+    """Return the perplexity per subword (including eos) for every kind of history.
 
-    A sentence model has only one, none; for `other` there must be two documents. advance: told of sentences that are
-    done, `walks(translator)` times for each.
+    A sentence model has only `none`; `other` needs at least two documents. advance: called with the number of sentences
+    that are done, `count_passes(translator)` times for each sentence.
     """
-    source, right = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
+    source, target = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
     found = {}
     if translator.model.has_context:
-        said = _encoded(translator, generated, "target")
-        found["generated"], _ = _walk(translator, source, right, said, advance)
-        found["gold"], other = _walk(translator, source, right, right, advance, exchanged=len(source) > 1)
+        own_history = _encoded(translator, generated, "target")
+        found["generated"], _ = _perplexity(translator, source, target, own_history, advance)
+        found["gold"], other = _perplexity(translator, source, target, target, advance, exchanged=len(source) > 1)
         found |= {} if other is None else {"other": other}
-    return found | {"none": _walk(translator, source, right, None, advance)[0]}
+    return found | {"none": _perplexity(translator, source, target, None, advance)[0]}
 
 
-def walks(translator: Translator) -> int:
-    """How often `perplexities` goes through the documents."""
+def count_passes(translator: Translator) -> int:
+    """Return how many passes over the documents `perplexities` makes."""
     return 3 if translator.model.has_context else 1
 
 
-def _encoded(translator: Translator, documents: Documents, side: Side) -> Ids:
+def _encoded(translator: Translator, documents: Documents, side: Side) -> DocumentIds:
     return [
         [ids[: translator.longest] for ids in translator.text.encode(list(document), side)] for document in documents
     ]
 
 
 @torch.inference_mode()
-def _walk(
+def _perplexity(
     translator: Translator,
-    sources: Ids,
-    gold: Ids,
-    history: Ids | None,
+    sources: DocumentIds,
+    gold: DocumentIds,
+    history: DocumentIds | None,
     advance: Callable[[int], None] | None,
     exchanged: bool = False,
 ) -> tuple[float, float | None]:
-    """Perplexity with this history; exchanged: also with that of the document before, which is about as long."""
+    """Return the perplexity with this history and, if `exchanged`, with that of another document of similar length."""
     own, other, tokens = 0.0, 0.0, 0
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    for group in np.array_split(order, math.ceil(len(order) / TOGETHER)) if order else []:
+    for group in np.array_split(order, math.ceil(len(order) / DOCUMENTS_PER_BATCH)) if order else []:
         state = State.empty()
-        before = torch.arange(len(group), device=translator.model.device).roll(1)
+        shorter = torch.arange(len(group), device=translator.model.device).roll(1)
         for t in range(max(len(sources[i]) for i in group)):
-            pairs = [(_at(sources[i], t), _at(gold[i], t)) for i in group]
-            whole = [bool(source and target) for source, target in pairs]
-            now, asked = (
-                [pair[side] if both else [] for pair, both in zip(pairs, whole, strict=True)] for side in (0, 1)
+            pairs = [(_sentence(sources[i], t), _sentence(gold[i], t)) for i in group]
+            complete = [bool(source and target) for source, target in pairs]
+            source, target = (
+                [pair[side] if both else [] for pair, both in zip(pairs, complete, strict=True)] for side in (0, 1)
             )
-            taken = None
+            read = None
             if history is not None:
-                taken = [_at(history[i], t) if both else [] for i, both in zip(group, whole, strict=True)]
+                read = [_sentence(history[i], t) if both else [] for i, both in zip(group, complete, strict=True)]
             if exchanged:
-                other += _step(translator, now, asked, None, state.select(before))[0]
-            loss, count, state = _step(translator, now, asked, taken, state)
+                other += _step(translator, source, target, None, state.select(shorter))[0]
+            loss, count, state = _step(translator, source, target, read, state)
             own, tokens = own + loss, tokens + count
             if advance is not None:
                 advance(sum(t < len(sources[i]) for i in group))
@@ -95,10 +96,10 @@ def _step(
     translator: Translator,
     source: list[list[int]],
     gold: list[list[int]],
-    taken: list[list[int]] | None,
+    read: list[list[int]] | None,
     state: State,
 ) -> tuple[float, int, State]:
-    """Return the loss of one sentence of every document, its tokens, and the state after `taken`."""
+    """Return the loss of one sentence of every document, the number of tokens, and the state after reading `read`."""
     model, special = translator.model, translator.special
 
     def ids(sentences: Iterable[list[int]]) -> torch.Tensor:
@@ -110,11 +111,12 @@ def _step(
     done = model.forced_decode(ids(map(special.source, source)), decoder_input(gold), state)
     labels = done.layout.pack(ids(special.target(sentence)[1:] for sentence in gold))
     loss = -model.token_log_probs(done.states, labels).sum()
-    if taken is None:
+    if read is None:
         return float(loss), len(labels), State.empty()
-    after = done if taken == gold else model.forced_decode(done.source, decoder_input(taken), state)
+    after = done if read == gold else model.forced_decode(done.source, decoder_input(read), state)
     return float(loss), len(labels), after.state
 
 
-def _at(sentences: list[list[int]], t: int) -> list[int]:
+def _sentence(sentences: list[list[int]], t: int) -> list[int]:
+    """Return sentence t, or an empty one after the last."""
     return sentences[t] if t < len(sentences) else []

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tram.data.corpus import ParallelDocument
 from tram.evaluation.language import GENDERS, Gender, Language, PronounItemRules, tokens
 from tram.evaluation.noun_genders import NounGenders
-from tram.evaluation.suite import Item
+from tram.evaluation.suite import ContrastiveItem
 
 BACK = 3  # sentences back in which the noun must be found; for the neuter one
 LONGEST = 300  # characters of a source sentence
@@ -42,7 +42,7 @@ class PronounMaker:
         self.source_rules: PronounItemRules = source.need("pronoun_items")
         self.target_rules: PronounItemRules = target.need("pronoun_items")
 
-    def items(self, document: ParallelDocument, name: str) -> Iterator[Item]:
+    def items(self, document: ParallelDocument, name: str) -> Iterator[ContrastiveItem]:
         """Return the items of one document, each after all sentences before it."""
         for number in range(1, len(document.source)):
             english, german = document.source[number], document.target[number]
@@ -50,7 +50,7 @@ class PronounMaker:
             distance = None if found is None else self.distance(document.target[:number], found)
             if found is None or distance is None or self._may_be_plural(document.source[number - 1], found):
                 continue
-            yield Item(
+            yield ContrastiveItem(
                 source_context=tuple(document.source[:number]),
                 target_context=tuple(document.target[:number]),
                 source=english,
@@ -226,7 +226,7 @@ def _span(sentence: str, place: int) -> tuple[int, int]:
 
 def make_pronouns(
     documents: Iterable[ParallelDocument], source: Language, target: Language, genders: NounGenders, name: str = ""
-) -> list[Item]:
+) -> list[ContrastiveItem]:
     """Make the items of all documents."""
     maker = PronounMaker(source, target, genders)
     return [

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tram.evaluation.significance import Resampling, Values, interval
+from tram.evaluation.significance import SAMPLES, SEED, Resampling, Values, interval
 
-SAMPLES = 1000
-SEED = 12345
 Formula = Callable[[Values], Values]
 """(..., statistics) → (...); nan where the share of nothing is asked for."""
 

@@ -1,8 +1,8 @@
-"""Suites: sentences whose right translation is decided by their context. Contrastive items, and readers of all kinds.
+"""Suites of sentences whose translation depends on context: contrastive items, and readers for all kinds of items.
 
 items = read_items("suite.jsonl")          # contrastive, with an expected word, or the agreement probe
 items = read_suite("suite.jsonl")          # contrastive only: `tram synthetic`, `tram suite`, ContraPro
-exchange_contexts(items)                   # the control: every item after another one's context
+exchange_contexts(items)                   # the control: every item with the context of another item
 """
 
 import re
@@ -24,8 +24,8 @@ PRONOUNS = ("er", "sie", "es")
 OTHER = "other"
 
 
-class Item(BaseModel):
-    """A sentence after its context, the right translation, and wrong ones that differ in what the context decides."""
+class ContrastiveItem(BaseModel):
+    """A sentence with its context, its reference, and wrong translations that differ in what the context decides."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ class Item(BaseModel):
     contrastive: tuple[str, ...]
     phenomenon: str | None = None
     distance: int | None = Field(None, ge=0)  # sentences back to the one that decides
-    document: str | None = None  # where the item is from; intervals draw documents
+    document: str | None = None  # the document of the item; bootstrap intervals resample documents
 
     @model_validator(mode="after")
     def _can_be_scored(self) -> Self:
@@ -54,12 +54,12 @@ class Item(BaseModel):
             if not text.strip():
                 raise ValueError(f"has an empty {name!r}; fill it in or remove the item")
         if self.reference in self.contrastive:
-            raise ValueError("has its reference among 'contrastive', which nothing could tell apart; remove it there")
+            raise ValueError("has its reference among 'contrastive', so the two cannot be told apart; remove it there")
         return self
 
     @property
     def pronoun(self) -> str:
-        """The German pronoun in question: the first word in which the reference and a variant differ."""
+        """The German pronoun that is tested: the first word in which the reference and a variant differ."""
         reference = _words(self.reference)
         first = min(_first_difference(reference, _words(variant)) for variant in self.contrastive)
         word = reference[first] if first < len(reference) else ""
@@ -76,9 +76,9 @@ def _first_difference(left: list[str], right: list[str]) -> int:
     return next((number for number, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
-def read_suite(path: Path | str) -> list[Item]:
-    """Read a contrastive suite: a JSON object per line, plain or packed as .gz or .xz; blank lines do not count."""
-    return _read(Path(path), Item)
+def read_suite(path: Path | str) -> list[ContrastiveItem]:
+    """Read a contrastive suite: one JSON object per line, plain or compressed (.gz, .xz); blank lines are skipped."""
+    return _read(Path(path), ContrastiveItem)
 
 
 def find_suite(path: Path | str) -> Path:
@@ -87,8 +87,8 @@ def find_suite(path: Path | str) -> Path:
     return shipped if not Path(path).exists() and shipped.is_file() else Path(path)
 
 
-def read_items(path: Path | str) -> list[Item] | list[ExpectedItem] | list[AgreementItem]:
-    """Read a suite of any kind; what its first item has tells which: `contrastive`, `expected` or `antecedent`.
+def read_items(path: Path | str) -> list[ContrastiveItem] | list[ExpectedItem] | list[AgreementItem]:
+    """Read a suite of any kind; the kind is that of its first item: `contrastive`, `expected` or `antecedent`.
 
     path: a file, or the name of a suite that comes with tram.
     """
@@ -114,18 +114,21 @@ def _read(path: Path, kind: type[AnyItem]) -> list[AnyItem]:
                 lines.refuse(number, _problem(error, kind))
     if not items:
         raise InputError(
-            f"{path}: has no items; give a suite of `tram synthetic` or `tram suite`, or one in its format"
+            f"{path}: has no items; give a suite of `tram synthetic` or `tram suite`, or one in the same format"
         )
     return items
 
 
-def exchange_contexts(items: Sequence[Item], seed: int = 1) -> list[Item]:
-    """Give every item another one's context, if possible of its phenomenon and distance: nothing there can help."""
+def exchange_contexts(items: Sequence[ContrastiveItem], seed: int = 1) -> list[ContrastiveItem]:
+    """Return the items with each other's contexts, if possible of the same phenomenon and distance.
+
+    Another item's context does not help, so this is the control.
+    """
     contexts = [(item.source_context, item.target_context) for item in items]
-    givers = others(contexts, [(item.phenomenon, item.distance) for item in items], seed)
+    donors = others(contexts, [(item.phenomenon, item.distance) for item in items], seed)
     return [
-        item.model_copy(update={"source_context": contexts[giver][0], "target_context": contexts[giver][1]})
-        for item, giver in zip(items, givers, strict=True)
+        item.model_copy(update={"source_context": contexts[donor][0], "target_context": contexts[donor][1]})
+        for item, donor in zip(items, donors, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Paths word → slot → word: what withholding means, what is searched, how attention is shown, what is refused."""
+"""Paths word → slot → word: effects, searches, attention maps, and what is refused."""
 
 import json
 from collections.abc import Callable
@@ -9,22 +9,20 @@ import torch
 
 from conftest import Done, made_up, refused, write_pair
 from helpers import make_translator, shake
-from tram.analysis.attention import attention, choose
+from tram.analysis.attention import attention, choose_maps
 from tram.analysis.paths import (
-    Path as WordPath,
-)
-from tram.analysis.paths import (
-    Reading,
-    Word,
-    best_of_pairs,
+    DocumentTrace,
+    MemoryPath,
+    WordSpan,
+    best_per_word_pair,
     log_probabilities,
-    read_document,
-    search_effects,
-    search_weights,
+    masked_log_probabilities,
+    search_by_effect,
+    search_by_weight,
+    trace_document,
     with_slot,
-    without,
     word_effects,
-    words,
+    word_spans,
 )
 from tram.errors import InputError
 from tram.model.packing import Layout
@@ -35,99 +33,99 @@ UNITS = ["encoder.1.self", "decoder.1.self"]
 
 
 @pytest.fixture(scope="module")
-def reading(prepared: Path) -> Reading:
-    return read_document(make_translator(prepared), made_up([4], seed=9)[0])
+def trace(prepared: Path) -> DocumentTrace:
+    return trace_document(make_translator(prepared), made_up([4], seed=9)[0])
 
 
 def test_words_are_whole_and_without_punctuation(prepared: Path) -> None:
     text = TextPipeline.load(prepared)
     ids = [1, *text.encode(["My neighbour sings, on the bridge."], "source")[0], 2, 0, 0]
-    found = words(text, torch.tensor(ids))
+    found = word_spans(text, torch.tensor(ids))
     assert [word.text.lower() for word in found] == ["my", "neighbour", "sings", "on", "the", "bridge"]
-    places = [place for word in found for place in word.places]
-    assert places == sorted(set(places))
-    assert all(ids[place] > 2 for place in places)
+    positions = [position for word in found for position in word.positions]
+    assert positions == sorted(set(positions))
+    assert all(ids[position] > 2 for position in positions)
 
 
-def test_reading_sentence_by_sentence_is_reading_at_once(reading: Reading) -> None:
-    document = reading.document
+def test_reading_sentence_by_sentence_equals_reading_at_once(trace: DocumentTrace) -> None:
+    document = trace.document
     with torch.no_grad():
-        whole = reading.model(document.source, document.decoder_input).log_softmax(-1)[0]
+        whole = trace.model(document.source, document.decoder_input).log_softmax(-1)[0]
     for j in range(len(document)):
         labels = document.labels[0, j][document.labels[0, j] != 0]
         expected = whole[j, : len(labels)].gather(1, labels[:, None]).squeeze(1)
-        torch.testing.assert_close(log_probabilities(reading, j, reading.before[j])[0], expected)
+        torch.testing.assert_close(log_probabilities(trace, j, trace.states[j])[0], expected)
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_withholding_nothing_changes_nothing(reading: Reading, unit: str) -> None:
-    seen = torch.ones(2, 1, len(reading.taken[0][unit]), dtype=torch.bool)
-    expected = log_probabilities(reading, 3, reading.before[3])
-    torch.testing.assert_close(without(reading, unit, 0, 3, seen), expected.expand(2, -1))
+def test_hiding_nothing_changes_nothing(trace: DocumentTrace, unit: str) -> None:
+    visible = torch.ones(2, 1, len(trace.update_inputs[0][unit]), dtype=torch.bool)
+    expected = log_probabilities(trace, 3, trace.states[3])
+    torch.testing.assert_close(masked_log_probabilities(trace, unit, 0, 3, visible), expected.expand(2, -1))
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_withholding_a_word_is_updating_without_its_states(reading: Reading, unit: str) -> None:
-    """The same by another way: the word's states are cut out and the memory goes on by `advance`."""
-    word = reading.written(unit, 1)[1]
-    memory = reading.units[unit]
-    state = reading.before[1][unit]
+def test_hiding_a_word_equals_updating_without_its_states(trace: DocumentTrace, unit: str) -> None:
+    """Compute the same in another way: remove the word's states and continue the memory with `advance`."""
+    word = trace.update_words(unit, 1)[1]
+    memory = trace.units[unit]
+    state = trace.states[1][unit]
     with torch.inference_mode():
         for t in (1, 2):
-            states = reading.taken[t][unit]
-            kept = [n for n in range(len(states)) if t != 1 or n not in word.places]
+            states = trace.update_inputs[t][unit]
+            kept = [n for n in range(len(states)) if t != 1 or n not in word.positions]
             state = memory.advance(states[kept], Layout(torch.ones(1, 1, len(kept), dtype=torch.long)), state)
-    expected = log_probabilities(reading, 3, reading.before[3] | State({unit: state}))
-    lost = log_probabilities(reading, 3, reading.before[3]) - expected
-    found = {(path.a.text, path.b.text): path.value for path in word_effects(reading, unit, 1, 3) if path.a == word}
-    assert len(found) == len({b.text for b in reading.predicted(3)})
-    for b in reading.predicted(3):
-        assert found[word.text, b.text] == pytest.approx(float(lost[0, b.places].sum()), abs=1e-9)
+    expected = log_probabilities(trace, 3, trace.states[3] | State({unit: state}))
+    lost = log_probabilities(trace, 3, trace.states[3]) - expected
+    found = {(path.a.text, path.b.text): path.value for path in word_effects(trace, unit, 1, 3) if path.a == word}
+    assert len(found) == len({b.text for b in trace.predicted_words(3)})
+    for b in trace.predicted_words(3):
+        assert found[word.text, b.text] == pytest.approx(float(lost[0, b.positions].sum()), abs=1e-9)
 
 
-def test_one_slot_alone_gives_the_whole_effect_back(prepared: Path) -> None:
-    reading = read_document(make_translator(prepared, slots=1), made_up([3], seed=9)[0])
-    for path in word_effects(reading, UNITS[1], 0, 1)[:5]:
-        found = with_slot(reading, path)
+def test_the_only_slot_restores_the_whole_effect(prepared: Path) -> None:
+    trace = trace_document(make_translator(prepared, slots=1), made_up([3], seed=9)[0])
+    for path in word_effects(trace, UNITS[1], 0, 1)[:5]:
+        found = with_slot(trace, path)
         assert found.slot == 0
         assert found.slot_value == pytest.approx(path.value, abs=1e-9)
 
 
-def test_memory_is_worth_nothing_to_the_first_sentence(reading: Reading) -> None:
-    assert float(reading.gains[0].abs().max()) == 0
-    assert all(float(gain.abs().max()) > 0 for gain in reading.gains[1:])
+def test_the_first_sentence_gains_nothing_from_the_memory(trace: DocumentTrace) -> None:
+    assert float(trace.token_gains[0].abs().max()) == 0
+    assert all(float(gain.abs().max()) > 0 for gain in trace.token_gains[1:])
 
 
-def test_the_search_finds_the_largest_effect_within_reach(reading: Reading) -> None:
-    found = search_effects(reading, UNITS, reach=2, most=3)
-    every = [p for unit in UNITS for j in (1, 2, 3) for i in range(max(0, j - 2), j)
-             for p in word_effects(reading, unit, i, j)]  # fmt: skip
+def test_the_search_finds_the_largest_effect_within_reach(trace: DocumentTrace) -> None:
+    found = search_by_effect(trace, UNITS, reach=2, limit=3)
+    pairs = [(i, j) for j in (1, 2, 3) for i in range(max(0, j - 2), j)]
+    every = [path for unit in UNITS for pair in pairs for path in word_effects(trace, unit, *pair)]
     assert found[0].value == max(path.value for path in every)
     assert [path.value for path in found] == sorted((path.value for path in found), reverse=True)
     assert all(1 <= path.j - path.i <= 2 for path in found)
 
 
-def test_weights_are_products_of_the_two_maps(reading: Reading) -> None:
-    best = search_weights(reading, UNITS, lift=False, most=1)[0]
-    maps = reading.model.memory_maps(reading.document.source, reading.document.decoder_input)[best.unit][0]
-    update = maps[best.i].update.mean(0)[best.slot, best.a.places].sum()
-    output = maps[best.j].output.mean(0)[best.b.places, best.slot].mean()
+def test_weights_are_products_of_the_two_maps(trace: DocumentTrace) -> None:
+    best = search_by_weight(trace, UNITS, lift=False, limit=1)[0]
+    maps = trace.model.memory_maps(trace.document.source, trace.document.decoder_input)[best.unit][0]
+    update = maps[best.i].update.mean(0)[best.slot, best.a.positions].sum()
+    output = maps[best.j].output.mean(0)[best.b.positions, best.slot].mean()
     assert best.value == pytest.approx(float(update * output))
     assert best.j == best.i + 1
-    assert search_weights(reading, UNITS, lift=True, most=1)[0].value > 1
+    assert search_by_weight(trace, UNITS, lift=True, limit=1)[0].value > 1
 
 
-def test_one_entry_for_a_pair_of_words() -> None:
-    def path(a: str, b: str, value: float) -> WordPath:
-        return WordPath("decoder.0.self", 0, 1, Word(a, [1]), Word(b, [1]), value)
+def test_a_pair_of_words_has_one_path() -> None:
+    def path(a: str, b: str, value: float) -> MemoryPath:
+        return MemoryPath("decoder.0.self", 0, 1, WordSpan(a, [1]), WordSpan(b, [1]), value)
 
-    found = best_of_pairs([path("Frau", "sie", 1.0), path("frau", "Sie", 3.0), path("Uhr", "sie", 2.0)])
+    found = best_per_word_pair([path("Frau", "sie", 1.0), path("frau", "Sie", 3.0), path("Uhr", "sie", 2.0)])
     assert [(each.a.text, each.value) for each in found] == [("frau", 3.0), ("Uhr", 2.0)]
 
 
-def test_the_maps_shown_are_those_of_the_best_path(reading: Reading) -> None:
-    paths = search_effects(reading, UNITS, reach=1, most=1)
-    shown = choose({1: reading}, UNITS, paths, None)
+def test_the_maps_shown_are_those_of_the_best_path(trace: DocumentTrace) -> None:
+    paths = search_by_effect(trace, UNITS, reach=1, limit=1)
+    shown = choose_maps({1: trace}, UNITS, paths, None)
     assert (shown.unit, shown.i, shown.j) == (paths[0].unit, paths[0].i, paths[0].j)
     assert shown.update.shape == (2, 4, len(shown.update_tokens))
     assert shown.output.shape == (2, 4, len(shown.output_tokens))
@@ -136,10 +134,10 @@ def test_the_maps_shown_are_those_of_the_best_path(reading: Reading) -> None:
 
 
 @pytest.mark.parametrize(("side", "norm"), [("source", "pre"), ("target", "post")])
-def test_one_side_alone(prepared: Path, tmp_path: Path, side: str, norm: str) -> None:
+def test_a_memory_on_one_side(prepared: Path, tmp_path: Path, side: str, norm: str) -> None:
     translator = make_translator(prepared, side, norm)
     if norm == "pre":
-        shake(translator.model, seed=3)  # `read: add` begins at zero
+        shake(translator.model, seed=3)  # `read: add` starts at zero
     report = attention("m", translator, {1: made_up([3], seed=9)[0]})
     assert all(
         path["unit"].startswith("encoder" if side == "source" else "decoder") for path in report.numbers["paths"]
@@ -148,7 +146,7 @@ def test_one_side_alone(prepared: Path, tmp_path: Path, side: str, norm: str) ->
     assert f"→ slot {report.numbers['paths'][0]['slot']} →" in report.text
 
 
-def test_a_chosen_pair_and_tokens_with_dollars(prepared: Path, tmp_path: Path) -> None:
+def test_a_given_pair_of_sentences_and_tokens_with_dollar_signs(prepared: Path, tmp_path: Path) -> None:
     translator = make_translator(prepared)
     document = made_up([4], seed=9)[0]
     document.target[0] = "Der $Müller$ _^ wartet."
@@ -161,7 +159,7 @@ def test_a_chosen_pair_and_tokens_with_dollars(prepared: Path, tmp_path: Path) -
     assert "No path was found" in far.text
 
 
-def test_what_is_not_there_is_refused(prepared: Path) -> None:
+def test_missing_units_sentences_and_documents_are_refused(prepared: Path) -> None:
     translator = make_translator(prepared)
     document = made_up([3], seed=9)[0]
     with pytest.raises(InputError, match=r"decoder\.9\.self.*it has encoder\.1\.self"):
@@ -170,9 +168,9 @@ def test_what_is_not_there_is_refused(prepared: Path) -> None:
         attention("m", translator, {1: document}, sentences=(1, 7))
     with pytest.raises(InputError, match="after the first"):
         attention("m", translator, {1: document}, sentences=(3, 2))
-    with pytest.raises(InputError, match="one sentence only"):
+    with pytest.raises(InputError, match="only one sentence"):
         attention("m", translator, {1: made_up([1], seed=9)[0]})
-    with pytest.raises(InputError, match="say of which document"):
+    with pytest.raises(InputError, match="choose one with --document"):
         attention("m", translator, {1: document, 2: document}, sentences=(1, 2))
 
 
@@ -182,7 +180,7 @@ def test_the_strongest_paths_of_several_documents(prepared: Path) -> None:
     documents = dict(enumerate(made_up([3, 1, 4], seed=9), start=5))
     report = attention("m", translator, documents)
     alone = [attention("m", translator, {number: documents[number]}) for number in (5, 7)]
-    assert report.numbers["documents"] == {5: 3, 7: 4}  # one sentence has no past
+    assert report.numbers["documents"] == {5: 3, 7: 4}  # a document of one sentence has no earlier sentence
     best = max((each.numbers["paths"][0] for each in alone), key=lambda path: path["value"])
     assert report.numbers["paths"][0] == best
     assert report.numbers["shown"]["document"] == best["document"]

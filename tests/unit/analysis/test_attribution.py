@@ -1,4 +1,4 @@
-"""Gradients by distance: against finite differences, the definition against cases counted by hand, what is refused."""
+"""Gradients by distance: finite differences, scores computed by hand, and what is refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +13,14 @@ from conftest import TINY, Done, made_up, refused, write_pair
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.analysis.attribution import (
     OWN,
+    DistanceRange,
     GradientSums,
-    Range,
-    Tokens,
+    PackedTokens,
     attribution,
     distance_ranges,
+    distance_scores,
     document_sums,
     full_depth,
-    scores,
     token_gradients,
 )
 from tram.analysis.encoded import EncodedDocument
@@ -47,12 +47,12 @@ def a_model(norm: str, side: Any, depth: Any = 1) -> Transformer:
 
 
 @torch.no_grad()
-def losses(model: Transformer, document: EncodedDocument, moved: dict[str, Tensor]) -> Tensor:
-    """Loss of every sentence if embedded tokens are moved a little."""
+def losses(model: Transformer, document: EncodedDocument, shifts: dict[str, Tensor]) -> Tensor:
+    """Return the loss of every sentence if embedded tokens are shifted: (sentences,)."""
     handles = [
-        side.embeddings.register_forward_hook(lambda module, given, out, name=name: out + moved[name])
+        side.embeddings.register_forward_hook(lambda module, given, out, name=name: out + shifts[name])
         for name, side in (("source", model.encoder), ("target", model.decoder))
-        if name in moved
+        if name in shifts
     ]
     logits = model(document.source, document.decoder_input).log_softmax(-1)
     for handle in handles:
@@ -62,20 +62,20 @@ def losses(model: Transformer, document: EncodedDocument, moved: dict[str, Tenso
 
 
 @pytest.mark.parametrize(("norm", "side"), [("post", "both"), ("pre", "both"), ("post", "source"), ("pre", "target")])
-def test_gradients_are_those_of_finite_differences(norm: str, side: str) -> None:
+def test_gradients_equal_finite_differences(norm: str, side: str) -> None:
     model, document = a_model(norm, side), a_document()
     found = list(token_gradients(model, document))
     draw = torch.Generator().manual_seed(1)
     for name in ("source", "target"):
-        way = torch.randn(sum(LENGTHS), 16, generator=draw, dtype=torch.float64)
+        direction = torch.randn(sum(LENGTHS), 16, generator=draw, dtype=torch.float64)
         step = 1e-5
-        ahead, behind = (losses(model, document, {name: sign * step * way}) for sign in (1, -1))
+        ahead, behind = (losses(model, document, {name: sign * step * direction}) for sign in (1, -1))
         measured = (ahead - behind) / (2 * step)
-        computed = torch.stack([(getattr(each, name) * way).sum() for each in found])
+        computed = torch.stack([(getattr(each, name) * direction).sum() for each in found])
         torch.testing.assert_close(computed, measured, rtol=1e-5, atol=1e-7)
 
 
-def test_a_sentence_feels_its_past_at_full_depth_and_never_its_future() -> None:
+def test_a_loss_depends_on_all_earlier_sentences_and_on_no_later_one() -> None:
     model = a_model("post", "both", depth=1)
     for each in token_gradients(model, a_document()):
         for gradient in (each.source, each.target):
@@ -83,7 +83,7 @@ def test_a_sentence_feels_its_past_at_full_depth_and_never_its_future() -> None:
             assert strengths == [i <= each.sentence for i in range(len(LENGTHS))]
 
 
-def test_the_depth_comes_back() -> None:
+def test_the_gradient_depth_is_restored() -> None:
     model = a_model("post", "both", depth=2)
     units = [module for module in model.modules() if isinstance(module, Memory)]
     with full_depth(model):
@@ -91,42 +91,46 @@ def test_the_depth_comes_back() -> None:
     assert {unit.depth for unit in units} == {2}
 
 
-def test_a_token_type_counts_once_where_it_occurs_first() -> None:
+def test_a_token_type_counts_once_at_its_first_occurrence() -> None:
     #                       sentence 0          sentence 1       sentence 2
     ids = torch.tensor([[[1, 7, 8, 7, 2], [1, 8, 9, 2, 0], [1, 7, 9, 2, 0]]])
-    tokens = Tokens.of(ids, CONTROL)
+    tokens = PackedTokens.of(ids, CONTROL)
     assert tokens.sentences.tolist() == [0] * 5 + [1] * 4 + [2] * 4
-    assert sorted(tokens.chosen(2, OWN)) == [10, 11]
-    assert sorted(tokens.chosen(2, Range(1, 1))) == [6, 7]
-    assert sorted(tokens.chosen(2, Range(1, 2))) == [1, 2, 7]  # 7 and 8 in sentence 0, 9 in sentence 1
-    assert sorted(tokens.chosen(2, Range(2, None))) == [1, 2]
-    assert len(tokens.chosen(0, Range(1, None))) == 0
+    assert sorted(tokens.first_occurrences(2, OWN)) == [10, 11]
+    assert sorted(tokens.first_occurrences(2, DistanceRange(1, 1))) == [6, 7]
+    assert sorted(tokens.first_occurrences(2, DistanceRange(1, 2))) == [
+        1,
+        2,
+        7,
+    ]  # 7, 8: sentence 0; 9: sentence 1
+    assert sorted(tokens.first_occurrences(2, DistanceRange(2, None))) == [1, 2]
+    assert len(tokens.first_occurrences(0, DistanceRange(1, None))) == 0
 
 
 def test_sums_are_means_over_the_tokens_that_count() -> None:
     model, document = a_model("post", "both"), a_document()
-    sums = document_sums(model, document, [Range(1, 1), Range(2, None)])
+    sums = document_sums(model, document, [DistanceRange(1, 1), DistanceRange(2, None)])
     assert sums.sentences.tolist() == [3, 2]
     last = list(token_gradients(model, document))[3]
     words: dict[int, float] = {}
     for number, gradient in zip(document.source[0, 3].tolist(), last.source[sum(LENGTHS[:3]) :], strict=False):
         words.setdefault(number, float(gradient.norm()))
-    only = document_sums(model, document, [Range(3, 3)])  # sentence 3 alone has a sentence that far back
+    only = document_sums(model, document, [DistanceRange(3, 3)])  # only sentence 3 has a sentence that far back
     assert only.own[1, 0] == pytest.approx(np.mean(list(words.values())))
 
 
-def test_scores_by_hand() -> None:
+def test_scores_equal_a_computation_by_hand() -> None:
     one = GradientSums(np.array([[2.0], [1.0], [3.0]]), np.array([[4.0], [4.0], [4.0]]), np.array([2]))
     two = GradientSums(np.array([[1.0], [1.0], [1.0]]), np.array([[2.0], [4.0], [1.0]]), np.array([1]))
-    (score,) = scores([one, two], [Range(1, 10)])
+    (score,) = distance_scores([one, two], [DistanceRange(1, 10)])
     assert (score.score, score.source, score.target) == pytest.approx((3 / 6, 2 / 8, 4 / 5))
     assert (score.low, score.high) == pytest.approx((0.5, 0.5))  # both documents have the same share
     assert score.sentences == 3
-    (alone,) = scores([one], [Range(1, 10)])
+    (alone,) = distance_scores([one], [DistanceRange(1, 10)])
     assert (alone.low, alone.high) == (None, None)
 
 
-def test_ranges_go_as_far_as_the_documents() -> None:
+def test_ranges_reach_as_far_as_the_documents() -> None:
     assert [r.label for r in distance_ranges([26, 12], 10, 100)] == ["1–10", "11–20", "21–30"]
     assert [r.label for r in distance_ranges([4], 1, 2)] == ["1", "2", "3+"]
     assert [r.label for r in distance_ranges([130], 50, 100)] == ["1–50", "51–100", "101+"]
@@ -152,7 +156,7 @@ def test_the_report_compares_models(memory_model: Path) -> None:
     assert a["scores"] == b["scores"]
     assert [score["distance"] for score in a["scores"]] == ["1", "2", "3+"]
     assert all(score["score"] > 0 for score in a["scores"])
-    assert a["scores"][2]["low"] is None  # one document only is that long
+    assert a["scores"][2]["low"] is None  # only one document is that long
 
 
 def test_an_empty_sentence_changes_nothing(memory_model: Path) -> None:

@@ -1,4 +1,4 @@
-"""The cost of decoding: models do the work that is claimed, points are measured apart, reports say what was found."""
+"""The cost of decoding: models decode what is claimed, points are measured in isolation, reports are complete."""
 
 import json
 import os
@@ -13,57 +13,71 @@ import torch
 from conftest import Done, refused
 from helpers import tiny_config
 from tram.analysis import complexity
-from tram.analysis.complexity import KINDS, Point, Shape, decode, describe, growth, make_report, measure, random_model
-from tram.bench.memory import peak_megabytes
+from tram.analysis.complexity import (
+    CHUNK_TOKENS,
+    MODEL_KINDS,
+    CostPoint,
+    ModelShape,
+    decode_document,
+    describe,
+    growth_sentence,
+    make_report,
+    measure_point,
+    random_model,
+)
 from tram.config import MemoryConfig
 from tram.errors import InputError
+from tram.measuring import peak_megabytes
 
-SHAPE = Shape(tiny_config(memory=MemoryConfig(slots=3)), vocabulary=30, name="a tiny model")
-
-
-def point(kind: Any, tokens: int, seconds: float, peak: float) -> Point:
-    return Point(kind, tokens, seconds, [seconds], import_mb=200.0, model_mb=230.0, peak_mb=peak)
+SHAPE = ModelShape(tiny_config(memory=MemoryConfig(slots=3)), vocabulary=30, name="a tiny model")
 
 
-def linear_points() -> list[Point]:
-    return [point(kind, n, n / 100, 250.0 if kind != "document" else 250 + n / 10)
-            for n in (100, 1000) for kind in KINDS]  # fmt: skip
+def point(kind: Any, tokens: int, seconds: float, peak: float) -> CostPoint:
+    return CostPoint(kind, tokens, seconds, [seconds], import_mb=200.0, model_mb=230.0, peak_mb=peak)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_as_many_tokens_are_decoded_as_the_source_has(kind: Any) -> None:
+def linear_points() -> list[CostPoint]:
+    return [
+        point(kind, n, n / 100, 250.0 if kind != "document" else 250 + n / 10)
+        for n in (100, 1000)
+        for kind in MODEL_KINDS
+    ]
+
+
+@pytest.mark.parametrize("kind", MODEL_KINDS)
+def test_the_number_of_decoded_tokens_is_that_of_the_source(kind: Any) -> None:
     torch.manual_seed(3)
     model = random_model(SHAPE, kind, tokens=25)
-    assert decode(model, [list(range(3, 13)), list(range(3, 13)), [3, 4, 5, 6, 7]]) == 25
+    assert decode_document(model, [list(range(3, 13)), list(range(3, 13)), [3, 4, 5, 6, 7]]) == 25
     assert (model.config.memory is not None) == (kind == "memory")
 
 
-def test_the_document_model_takes_all_tokens_as_one_sequence_and_the_others_chunks() -> None:
+def test_the_document_model_reads_one_sequence_and_the_others_chunks() -> None:
     assert random_model(SHAPE, "document", tokens=250).config.max_positions == 250
-    assert random_model(SHAPE, "memory", tokens=250).config.max_positions == complexity.CHUNK
-    assert [len(chunk) for chunk in complexity.random_source(30, 250, complexity.CHUNK)] == [100, 100, 50]
+    assert random_model(SHAPE, "memory", tokens=250).config.max_positions == CHUNK_TOKENS
+    assert [len(chunk) for chunk in complexity.random_source(30, 250, CHUNK_TOKENS)] == [100, 100, 50]
 
 
-def test_the_memory_goes_on_from_chunk_to_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_is_carried_from_chunk_to_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(3)
     model = random_model(SHAPE, "memory", tokens=20)
     seen = []
 
-    def looked(*arguments: Any, state: Any, **more: Any) -> Any:
+    def spy(*arguments: Any, state: Any, **more: Any) -> Any:
         seen.append({name: unit["M"].clone() for name, unit in state.units.items()})
         return search(*arguments, state=state, **more)
 
     search = complexity.search
-    monkeypatch.setattr(complexity, "search", looked)
-    decode(model, [[4, 5, 6], [4, 5, 6]])
+    monkeypatch.setattr(complexity, "search", spy)
+    decode_document(model, [[4, 5, 6], [4, 5, 6]])
     assert len(seen[0]) == 2  # encoder and decoder
     assert all(not torch.equal(seen[0][name], seen[1][name]) for name in seen[0])
 
 
-def test_a_point_knows_what_python_the_model_and_decoding_take() -> None:
+def test_a_point_has_the_memory_of_python_of_the_model_and_of_decoding() -> None:
     threads = torch.get_num_threads()
     try:
-        found = measure(SHAPE, "memory", tokens=120, repeats=2)
+        found = measure_point(SHAPE, "memory", tokens=120, repeats=2)
     finally:
         torch.set_num_threads(threads)
     assert len(found.repeats) == 2
@@ -72,16 +86,16 @@ def test_a_point_knows_what_python_the_model_and_decoding_take() -> None:
 
 
 def test_a_slow_point_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(complexity, "ENOUGH", 0.0)
-    monkeypatch.setattr(complexity, "decode", lambda model, source: 0)
-    assert len(measure(SHAPE, "sentence", tokens=10, repeats=3).repeats) == 1
+    monkeypatch.setattr(complexity, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(complexity, "decode_document", lambda model, source: 0)
+    assert len(measure_point(SHAPE, "sentence", tokens=10, repeats=3).repeats) == 1
 
 
-def test_growth_is_told_in_numbers() -> None:
-    told = growth([point("memory", 100, 2.0, 250.0), point("memory", 1000, 21.0, 251.0)])
-    assert "10 times as many" in told
-    assert "10.5-fold, to 21.0 s" in told
-    assert "from 50 to 51 MB" in told
+def test_growth_is_described_with_numbers() -> None:
+    text = growth_sentence([point("memory", 100, 2.0, 250.0), point("memory", 1000, 21.0, 251.0)])
+    assert "10 times as many" in text
+    assert "10.5-fold, to 21.0 s" in text
+    assert "from 50 to 51 MB" in text
 
 
 def test_the_table_has_a_dash_where_the_document_model_was_not_measured() -> None:
@@ -112,15 +126,15 @@ def test_the_command_measures_models_of_the_given_sizes(
 ) -> None:
     measured = []
 
-    def here(shape: Shape, kind: Any, tokens: int, repeats: int) -> Point:
+    def fake_measure(shape: ModelShape, kind: Any, tokens: int, repeats: int) -> CostPoint:
         measured.append((kind, tokens, repeats, shape.config.d_model))
         return point(kind, tokens, 1.0, 250.0)
 
-    monkeypatch.setattr(complexity, "in_own_process", here)
+    monkeypatch.setattr(complexity, "measure_in_process", fake_measure)
     done = tram("analyze", "complexity", "--tokens", "200,100", "--longest", 100, "--output", tmp_path / "out")
     assert done.code == 0
-    assert measured == [("sentence", 100, 3, 256), ("memory", 100, 3, 256), ("document", 100, 3, 256),
-                        ("sentence", 200, 3, 256), ("memory", 200, 3, 256)]  # fmt: skip
+    first, second = ("sentence", "memory", "document"), ("sentence", "memory")
+    assert measured == [*((kind, 100, 3, 256) for kind in first), *((kind, 200, 3, 256) for kind in second)]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
         f"complexity.{suffix}" for suffix in ("json", "md", "png", "svg")
     )
@@ -130,18 +144,18 @@ def test_the_command_measures_models_of_the_given_sizes(
     refused(tram("analyze", "complexity", "--repeats", "0", "--output", tmp_path), "repeats 0")
 
 
-def test_a_point_has_a_process_of_its_own_which_does_not_count_its_parents_memory() -> None:
+def test_a_point_is_measured_in_its_own_process_without_the_memory_of_the_parent() -> None:
     ballast = torch.ones(100 * 2**20 // 4)  # 100 MB that the parent holds
-    found = complexity.in_own_process(SHAPE, "document", tokens=30, repeats=1)
+    found = complexity.measure_in_process(SHAPE, "document", tokens=30, repeats=1)
     assert (found.model, found.tokens, len(found.repeats)) == ("document", 30, 1)
     assert found.import_mb < peak_megabytes() - 50
     assert ballast[0] == 1
 
 
-def test_a_process_that_is_killed_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(complexity, "measure", killed)
+def test_a_killed_process_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(complexity, "measure_point", killed)
     with pytest.raises(InputError, match="30 tokens: its process was killed"):
-        complexity.in_own_process(SHAPE, "document", tokens=30, repeats=1)
+        complexity.measure_in_process(SHAPE, "document", tokens=30, repeats=1)
 
 
 def killed(*arguments: Any) -> None:

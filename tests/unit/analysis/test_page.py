@@ -1,4 +1,4 @@
-"""The page of all reports: Markdown, safety, structure, and that old reports appear."""
+"""The page of all reports: Markdown, safety, structure, and earlier reports."""
 
 import json
 import re
@@ -30,7 +30,7 @@ SVG = (
 
 
 class Structure(HTMLParser):
-    """Checks that elements close in order; remembers tags, attributes and text."""
+    """A parser that checks that elements close in order and records tags, attributes and text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ def write_report(folder: Path, name: str, text: str = "Fine.", svg: str = SVG) -
 
 
 def flat(found: str) -> str:
-    """HTML without the line breaks that say nothing."""
+    """Remove insignificant line breaks from HTML."""
     return re.sub(r"(?<=>)\n+(?=<|$)", "", found).replace("\n", " ")
 
 
@@ -95,11 +95,11 @@ def test_a_table_with_alignment_and_an_escaped_bar() -> None:
     assert '<tr><td>x | y</td><td class="right"><code>1</code></td></tr>' in found
 
 
-def test_a_heading_needs_no_blank_line_and_can_go_deeper() -> None:
+def test_a_heading_needs_no_blank_line_and_can_be_shifted() -> None:
     assert to_html("text\n# A\nmore", shift=1) == "<p>text</p>\n<h2>A</h2>\n<p>more</p>"
 
 
-def test_what_only_looks_like_emphasis_is_left() -> None:
+def test_asterisks_between_spaces_are_not_emphasis() -> None:
     assert to_html("2 * 3 * 4 and a * b") == "<p>2 * 3 * 4 and a * b</p>"
 
 
@@ -110,9 +110,10 @@ def test_links_and_pictures_stay_text() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("ab <>&\"'`*|#-1.\n\\"), max_size=60).filter(lambda text: "```" not in text))
-def test_no_text_becomes_markup(text: str) -> None:
-    allowed = {"p", "br", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "em", "strong", "div",
-               "table", "thead", "tbody", "tr", "th", "td"}  # fmt: skip
+def test_text_never_becomes_other_markup(text: str) -> None:
+    lists, headings = {"ul", "ol", "li"}, {f"h{level}" for level in range(1, 7)}
+    tables = {"div", "table", "thead", "tbody", "tr", "th", "td"}
+    allowed = {"p", "br", "pre", "code", "em", "strong"} | lists | headings | tables
     found = parsed(to_html(text))
     assert set(found.tags) <= allowed
     assert {name for name, _ in found.attributes} <= {"class", "start"}
@@ -121,7 +122,7 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert "".join(c for c in found.text if c in "ab<>&") == "".join(c for c in text if c in "ab<>&")
 
 
-def test_the_page_holds_all_reports_in_the_papers_order(tmp_path: Path) -> None:
+def test_the_page_has_all_reports_in_the_papers_order(tmp_path: Path) -> None:
     for name in ("complexity", "own", "memory-size", "position"):
         write_report(tmp_path, name)
     (tmp_path / "README.md").write_text("# no report: it has no numbers")
@@ -163,8 +164,8 @@ def test_a_folder_without_reports_and_broken_files_are_refused(tmp_path: Path) -
         write_page(tmp_path)
 
 
-def test_real_figures_and_earlier_reports_come_together(tmp_path: Path) -> None:
-    gold = [[f"sentence {i} of document {d} stands here" for i in range(4)] for d in range(6)]
+def test_the_page_has_real_figures_and_earlier_reports(tmp_path: Path) -> None:
+    gold = [[f"sentence {i} of document {d} is here" for i in range(4)] for d in range(6)]
     position(gold, gold, gold, size=2, bootstrap=20).write(tmp_path)
     write_report(tmp_path, "placement")
     found = parsed(write_page(tmp_path).read_text())
@@ -172,14 +173,14 @@ def test_real_figures_and_earlier_reports_come_together(tmp_path: Path) -> None:
     assert "Title of placement" in found.text
 
 
-def test_all_makes_one_page_and_says_what_it_leaves_out(
+def test_all_writes_one_page_and_says_what_it_skips(
     tmp_path: Path, prepared: Path, tram: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
     config = TINY.model_copy(update={"memory": MemoryConfig(slots=4), "max_positions": 24, "max_length": 24})
     Translator(Transformer(config, text.vocabulary), text).save(tmp_path / "model")
-    # What it measures takes a minute; here it only matters that it is called
+    # The measurement takes a minute; here it only matters that it is called.
     monkeypatch.setattr(commands, "complexity", lambda output, model, tokens: write_report(output, "complexity"))
     pair = write_pair(tmp_path, "test", made_up([3, 3], seed=3))
     out = tmp_path / "out"
@@ -189,7 +190,7 @@ def test_all_makes_one_page_and_says_what_it_leaves_out(
     done = tram("analyze", "all", *pair, *model, "--bin", 1, "--output", out)
     assert done.code == 0, done.err
     assert done.out.endswith("index.html\n")
-    assert "position is left out: 2 documents are too few" in done.err
+    assert "skipping position: 2 documents are too few" in done.err
     page = (out / "index.html").read_text()
     sections = [value for name, value in parsed(page).attributes if name == "id" and f'<section id="{value}">' in page]
     assert sections == ["attribution", "attention", "memory-size", "complexity"]

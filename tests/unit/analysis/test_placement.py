@@ -1,4 +1,4 @@
-"""Sides and layers: the paper's rows for models of any depth, models trained or listed, and the table they give."""
+"""Sides and layers: the paper's rows for models of any depth, trained and existing models, and the report."""
 
 import json
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from conftest import Corpus, Done, made_up, refused, snapshot
 from helpers import tiny_config, tiny_model
-from tram.analysis import trainings
-from tram.analysis.placement import Entry, draw, listed, placement, places
+from tram.analysis import scoring
+from tram.analysis.placement import ModelRow, draw, paper_placements, placement, read_row
 from tram.analysis.report import markdown_table
-from tram.analysis.trainings import error_bars, translate_and_score, translations
+from tram.analysis.scoring import error_bars, translate, translate_and_score
 from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
 from tram.evaluation.metrics import Difference, score_systems
@@ -22,7 +22,7 @@ from tram.model.folder import save_model
 
 
 def layers_of(encoder: int, decoder: int) -> list[tuple[str, str, tuple[int, ...]]]:
-    found = places(ModelConfig(encoder_layers=encoder, decoder_layers=decoder))
+    found = paper_placements(ModelConfig(encoder_layers=encoder, decoder_layers=decoder))
     return [(place.side, place.name, place.layers) for place in found]
 
 
@@ -38,7 +38,7 @@ def test_a_model_of_six_layers_has_the_papers_six_rows() -> None:
     ]
 
 
-def test_smaller_models_have_the_rows_there_are_layers_for() -> None:
+def test_smaller_models_have_the_rows_that_they_have_layers_for() -> None:
     assert layers_of(1, 1) == ONLY_LAST
     assert layers_of(4, 2) == [("both", "lower", (0,)), *ONLY_LAST]
     assert layers_of(3, 3) == [("both", "lower", (0,)), ("both", "middle", (1,)), *ONLY_LAST]
@@ -48,9 +48,9 @@ def test_smaller_models_have_the_rows_there_are_layers_for() -> None:
 def test_every_row_fits_the_model_and_no_two_are_the_same(encoder: int, decoder: int) -> None:
     model = ModelConfig(encoder_layers=encoder, decoder_layers=decoder)
     seen = set()
-    for place in places(model):
+    for place in paper_placements(model):
         memory = MemoryConfig(side=place.side, layers=place.layers)  # type: ignore[arg-type]
-        ModelConfig(**model.model_dump() | {"memory": memory})  # refuses layers that are not there
+        ModelConfig(**model.model_dump() | {"memory": memory})  # refuses layers that do not exist
         own = (place.side, *(tuple(memory.layer_numbers(layers)) for layers in (encoder, decoder)))
         assert own not in seen
         seen.add(own)
@@ -60,37 +60,39 @@ def test_every_row_fits_the_model_and_no_two_are_the_same(encoder: int, decoder:
     ("side", "layers", "encoder", "decoder"),
     [("both", (-1,), (3,), (1,)), ("source", (0, -1), (0, 3), ()), ("target", (-2,), (), (0,))],
 )
-def test_a_listed_model_tells_its_layers_counted_from_0(
+def test_the_row_of_a_model_has_its_layers_counted_from_0(
     tmp_path: Path, side: Any, layers: tuple[int, ...], encoder: tuple[int, ...], decoder: tuple[int, ...]
 ) -> None:
     config = tiny_config(encoder_layers=4, decoder_layers=2, memory=MemoryConfig(side=side, layers=layers, slots=2))
     save_model(tiny_model(config), tmp_path / "model")
-    assert listed("mine", tmp_path / "model") == Entry("mine", tmp_path / "model", side, encoder, decoder)
+    assert read_row("mine", tmp_path / "model") == ModelRow("mine", tmp_path / "model", side, encoder, decoder)
 
 
-def test_a_listed_model_without_memory_is_a_baseline_but_alone_it_is_refused(run: Path) -> None:
-    entry = listed("plain", run)
-    assert (entry.side, entry.encoder, entry.decoder) == ("none", (), ())
+def test_a_model_without_memory_is_a_baseline_but_refused_alone(run: Path) -> None:
+    row = read_row("plain", run)
+    assert (row.side, row.encoder, row.decoder) == ("none", (), ())
     with pytest.raises(InputError, match="none of the models has a memory"):
-        placement([entry], made_up([2], seed=1))
+        placement([row], made_up([2], seed=1))
 
 
 class Parrot:
-    """Stands for a translator: says the right words, but leaves out every n-th sentence's last one."""
+    """A translator that returns its input without the last word of every n-th sentence."""
 
     def __init__(self, folder: Path) -> None:
         self.every = int(folder.name)
 
     def translate_documents(self, documents: list[list[str]], advance: Callable[[int], None]) -> list[list[str]]:
-        return [[line.rsplit(" ", 1)[0] if i % self.every == 0 else line for i, line in enumerate(each)]
-                for each in documents]  # fmt: skip
+        return [
+            [line.rsplit(" ", 1)[0] if i % self.every == 0 else line for i, line in enumerate(each)]
+            for each in documents
+        ]
 
 
-def test_systems_keep_their_order_and_are_compared_with_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainings.Translator, "load", lambda folder, beam: Parrot(folder))
+def test_systems_keep_their_order_and_are_compared_with_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring.Translator, "load", lambda folder, beam: Parrot(folder))
     documents = [each.__class__(each.source, each.source) for each in made_up([4, 5, 6], seed=2)]
     systems = [("worse", Path("1")), ("base", Path("2")), ("better", Path("3"))]
-    worse, base, better = translate_and_score(systems, documents, beam=1, against=1)
+    worse, base, better = translate_and_score(systems, documents, beam=1, baseline=1)
     assert [worse.name, base.name, better.name] == ["worse", "base", "better"]
     assert base.differences == []
     assert worse.differences[0].difference < 0 < better.differences[0].difference
@@ -107,11 +109,11 @@ def test_a_table_in_markdown() -> None:
     assert markdown_table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
 
 
-def test_one_document_gives_no_interval_and_a_picture_all_the_same() -> None:
+def test_one_document_has_no_interval_but_a_figure() -> None:
     documents = [each.target for each in made_up([5], seed=3)]
     results = score_systems([("base", documents), ("memory", documents)], [documents])
-    entries = [Entry("base", Path("a"), "none"), Entry("memory", Path("b"), "both", (1,), (0, 1))]
-    panel = draw(entries, results).axes[0]
+    rows = [ModelRow("base", Path("a"), "none"), ModelRow("memory", Path("b"), "both", (1,), (0, 1))]
+    panel = draw(rows, results).axes[0]
     assert [label.get_text() for label in panel.get_yticklabels()] == ["base", "memory (E1 D0,1)"]
     assert [text.get_text() for text in panel.texts] == ["100.00", "100.00", "s-BLEU"]
 
@@ -123,21 +125,21 @@ def test_a_model_translates_the_same_documents_once(monkeypatch: pytest.MonkeyPa
         loaded.append((folder.name, beam))
         return Parrot(Path("2"))
 
-    monkeypatch.setattr(trainings.Translator, "load", load)
+    monkeypatch.setattr(scoring.Translator, "load", load)
     for name in ("one", "copy", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(b"weights" if name != "other" else b"others")
     sources = [["a b", "c d"], ["e f"]]
-    kept = tmp_path / "translations"
-    first = translations("one", tmp_path / "one", sources, 1, kept)
-    assert translations("copy", tmp_path / "copy", sources, 1, kept) == first
+    cache = tmp_path / "translations"
+    first = translate("one", tmp_path / "one", sources, 1, cache)
+    assert translate("copy", tmp_path / "copy", sources, 1, cache) == first
     assert loaded == [("one", 1)]
     for name, texts, beam in (("other", sources, 1), ("one", sources[:1], 1), ("one", sources, 2)):
-        translations(name, tmp_path / name, texts, beam, kept)
+        translate(name, tmp_path / name, texts, beam, cache)
     assert len(loaded) == 4
 
 
-def test_the_command_trains_every_placement_once_and_lists_models(
+def test_the_command_trains_every_placement_once_and_reads_existing_models(
     tram: Callable[..., Done], corpus: Corpus, run: Path, prepared: Path, tmp_path: Path
 ) -> None:
     command = ["analyze", "placement", *corpus.dev, "--start", run, "--beam", 1]
@@ -161,9 +163,9 @@ def test_the_command_trains_every_placement_once_and_lists_models(
     assert tram(*command, *train).code == 0
     assert snapshot(tmp_path / "runs") == before
     folder = next((tmp_path / "runs").glob("*-source-*"))
-    done = tram(*command, "--model", f"mine={folder}", "--output", tmp_path / "listed")
+    done = tram(*command, "--model", f"mine={folder}", "--output", tmp_path / "existing")
     assert done.code == 0, done.err
-    rows = json.loads((tmp_path / "listed" / "placement.json").read_text())["rows"]
+    rows = json.loads((tmp_path / "existing" / "placement.json").read_text())["rows"]
     assert [(row["name"], row["side"]) for row in rows] == [("sentence model", "none"), ("mine", "source")]
     same = next(row for row in numbers["rows"] if row["side"] == "source")
     assert rows[1]["s-BLEU"] == same["s-BLEU"]

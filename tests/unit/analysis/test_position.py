@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import Done, refused
-from tram.analysis.position import MINIMUM, bin_starts, breakdown, position
+from tram.analysis.position import MIN_DOCUMENTS, bin_starts, breakdown, position
 from tram.data.corpus import Document, ParallelDocument, write_documents, write_parallel
 from tram.errors import InputError
 
@@ -21,41 +21,41 @@ def sentence(document: int, index: int) -> str:
     return f"the {document} small boats wait near bridge {index} for the evening train ."
 
 
-def right(lengths: list[int]) -> list[list[str]]:
+def reference_documents(lengths: list[int]) -> list[list[str]]:
     return [[sentence(d, i) for i in range(length)] for d, length in enumerate(lengths)]
 
 
 def wrong_from(documents: list[list[str]], start: int) -> list[list[str]]:
-    """Translations whose sentences from `start` on have two other words."""
+    """Replace two words in all sentences from `start` on."""
     return [[s.replace("evening train", "red fox") if i >= start else s for i, s in enumerate(d)] for d in documents]
 
 
 def test_every_bin_is_reached_by_enough_documents() -> None:
     assert bin_starts([25] * 5, 10) == [1, 11, 21]
     assert bin_starts([25] * 4 + [15] * 5, 10) == [1, 11]  # only four documents reach sentence 21
-    assert bin_starts([400] * 5, 10)[-1] == 101  # one bin for all that is beyond
+    assert bin_starts([400] * 5, 10)[-1] == 101  # one bin for all later sentences
 
 
 def test_documents_too_few_or_too_short_are_refused() -> None:
     with pytest.raises(InputError, match="at least 5"):
-        bin_starts([50] * (MINIMUM - 1), 10)
+        bin_starts([50] * (MIN_DOCUMENTS - 1), 10)
     with pytest.raises(InputError, match="smaller --bin"):
         bin_starts([10] * 8, 10)
 
 
-@given(st.lists(st.integers(1, 60), min_size=MINIMUM, max_size=20), st.integers(1, 12))
+@given(st.lists(st.integers(1, 60), min_size=MIN_DOCUMENTS, max_size=20), st.integers(1, 12))
 def test_bins_partition_the_sentences(lengths: list[int], size: int) -> None:
     try:
         starts = bin_starts(lengths, size)
     except InputError:
-        assert sum(length > size for length in lengths) < MINIMUM
+        assert sum(length > size for length in lengths) < MIN_DOCUMENTS
         return
     assert starts == [1 + size * k for k in range(len(starts))]
-    assert all(sum(length >= first for length in lengths) >= MINIMUM for first in starts)
+    assert all(sum(length >= first for length in lengths) >= MIN_DOCUMENTS for first in starts)
 
 
-def test_the_difference_is_that_of_corpus_bleu_of_the_bin() -> None:
-    gold = right([12, 15, 20, 11, 18, 30])
+def test_the_difference_is_that_of_the_corpus_bleu_of_the_bin() -> None:
+    gold = reference_documents([12, 15, 20, 11, 18, 30])
     found = breakdown(gold, wrong_from(gold, 10), gold, bootstrap=DRAWS)
     assert [each.label for each in found.bins] == ["1–10", "11+"]
     first, later = found.bins
@@ -69,16 +69,16 @@ def test_the_difference_is_that_of_corpus_bleu_of_the_bin() -> None:
     assert found.trend.low > 0
 
 
-def test_swapping_the_systems_turns_the_sign() -> None:
-    gold = right([12, 15, 20, 11, 18])
+def test_swapping_the_systems_changes_the_sign() -> None:
+    gold = reference_documents([12, 15, 20, 11, 18])
     bad = wrong_from(gold, 5)
     there, back = (breakdown(a, b, gold, size=5, bootstrap=DRAWS) for a, b in ((gold, bad), (bad, gold)))
     assert [b.difference for b in there.bins] == pytest.approx([-b.difference for b in back.bins])
     assert [b.low for b in there.bins] == pytest.approx([-b.high for b in back.bins])
 
 
-def test_the_text_claims_only_what_the_intervals_carry() -> None:
-    gold = right([12] * 6)
+def test_the_text_claims_only_what_the_intervals_support() -> None:
+    gold = reference_documents([12] * 6)
     text = position(gold, gold, gold, bootstrap=DRAWS).text
     assert "higher" not in text
     assert "lower" not in text
@@ -88,14 +88,14 @@ def test_the_text_claims_only_what_the_intervals_carry() -> None:
     assert "shrinks with the index" in text
 
 
-def test_translations_that_do_not_fit_are_refused() -> None:
-    gold = right([12] * 6)
+def test_translations_that_are_not_aligned_are_refused() -> None:
+    gold = reference_documents([12] * 6)
     with pytest.raises(InputError, match="document 6"):
         breakdown([*gold[:-1], gold[-1][:-1]], gold, gold)
 
 
 def test_the_command_compares_two_files(tmp_path: Path, tram: Callable[..., Done]) -> None:
-    gold = right([12] * 6)
+    gold = reference_documents([12] * 6)
     pair = tmp_path / "a.en", tmp_path / "a.de"
     write_parallel(*pair, [ParallelDocument(d, d) for d in gold])
     write_documents(tmp_path / "base.de", [Document(d) for d in wrong_from(gold, 10)])

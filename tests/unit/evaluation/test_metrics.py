@@ -1,4 +1,4 @@
-"""Scores on documents: what they equal, which unit they take, what the bootstrap over documents may claim."""
+"""Scores of documents: their values and units, and the bootstrap over documents."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tram.errors import InputError
 from tram.evaluation.metrics import (
-    Authors,
+    AuthorsBleu,
     Documents,
     Score,
     SystemResult,
@@ -65,14 +65,14 @@ def whole(documents: Documents) -> list[str]:
 
 
 def made_up(documents: int, length: int, seed: int) -> Documents:
-    """Documents of sentences of ten different words each."""
+    """Return documents of sentences of ten different words each."""
     draw = random.Random(seed)
     words = [f"w{i}" for i in range(200)]
     return [[" ".join(draw.sample(words, 10)) for _ in range(length)] for _ in range(documents)]
 
 
 def damaged(documents: Documents, share: float, seed: int) -> Documents:
-    """The same documents with a share of their words exchanged for one that never fits."""
+    """Replace a share of the words of the documents with one that is never correct."""
     draw = random.Random(seed)
     return [
         [" ".join("?" if draw.random() < share else word for word in sentence.split()) for sentence in document]
@@ -91,14 +91,14 @@ def test_bleu_and_chrf_by_hand():
     assert by_name(score_documents([["ab"]], [[["ac"]]]))["chrF2"].value == pytest.approx(25)
 
 
-def test_a_documents_ngrams_cross_its_sentences_but_not_its_end():
+def test_ngrams_of_a_document_cross_sentences_but_not_documents():
     reference = [["a b", "c d"], ["e f", "g h"]]
     moved = [["a b c", "d"], ["e", "f g h"]]
     scores = by_name(score_documents(moved, [reference]))
     assert scores["d-BLEU/doc"].value == pytest.approx(100)
     assert scores["s-BLEU"].value < 100
     across = by_name(score_documents([["a b", "c d e"], ["f g", "h"]], [reference]))
-    # the words are all there in one row, but "e" stands in the wrong document
+    # the words are all there in one row, but "e" is in the wrong document
     assert across["d-BLEU/doc"].value < 100
 
 
@@ -126,7 +126,7 @@ def test_the_order_of_documents_does_not_change_a_score(sides: list[Documents], 
 
 def test_signatures_name_the_unit():
     reference = [["Der Zug fährt nicht."], ["Er kommt."]]
-    scores = by_name(score_documents(reference, [reference, reference], reference, WordCounter()))
+    scores = by_name(score_documents(reference, [reference, reference], sources=reference, text=WordCounter()))
     bleu = f"nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:{VERSION}"
     assert {name: score.signature for name, score in scores.items()} == {
         "s-BLEU": f"{bleu}|unit:sentence",
@@ -136,7 +136,7 @@ def test_signatures_name_the_unit():
     }
 
 
-def test_an_empty_sentence_counts_as_it_is():
+def test_an_empty_sentence_only_costs_brevity():
     reference = [["one two three four five", "six seven eight nine ten"]]
     scores = by_name(score_documents([["one two three four five", ""]], [reference]))
     # every n-gram is right and half of the words are missing: only the brevity penalty is left
@@ -144,10 +144,10 @@ def test_an_empty_sentence_counts_as_it_is():
     assert scores["d-BLEU/doc"].value == pytest.approx(100 * np.exp(1 - 10 / 5))
 
 
-@pytest.mark.parametrize("compat", [None, Authors()])
-def test_empty_hypotheses_score_zero(compat: Authors | None):
+@pytest.mark.parametrize("compat", [None, AuthorsBleu()])
+def test_empty_hypotheses_score_zero(compat: AuthorsBleu | None):
     reference = [["Der Zug fährt."], ["Er kommt.", "Bald."]]
-    scores = score_documents([[""], ["", ""]], [reference], reference, WordCounter(), compat=compat)
+    scores = score_documents([[""], ["", ""]], [reference], sources=reference, text=WordCounter(), compat=compat)
     assert [(score.value, score.low, score.high) for score in scores] == [(0, 0, 0)] * len(scores)
 
 
@@ -186,11 +186,11 @@ def test_source_and_reference_are_counted_each_by_its_own_side():
 
 
 def test_512_scores_runs_of_sentences_of_one_document():
-    # costs 255 + 256 stay below 512; then a source of 600 words stands alone; the last two go together
+    # costs 255 + 256 stay below 512; then a source of 600 words is alone; the last two are joined
     sources = [["s " * 253, "s", "s " * 600, "s", "s"], ["s"]]
     reference = [["a b", "c " * 254, "d e", "f g", "h i"], ["j k"]]
     hypotheses = [["a b c", "c " * 250, "d", "e f g", "h i"], ["j k"]]
-    score = by_name(score_documents(hypotheses, [reference], sources, WordCounter()))["d-BLEU/512"]
+    score = by_name(score_documents(hypotheses, [reference], sources=sources, text=WordCounter()))["d-BLEU/512"]
 
     def runs(documents: Documents) -> list[str]:
         long, short = documents
@@ -199,11 +199,11 @@ def test_512_scores_runs_of_sentences_of_one_document():
     assert score.value == sacrebleu.corpus_bleu(runs(hypotheses), [runs(reference)]).score
 
 
-def test_512_cuts_are_the_same_for_all_systems():
+def test_512_segments_are_the_same_for_all_systems():
     reference = [[f"{c} " * 200 for c in "abcd"]]
     rambling = [[f"{c} " * 700 for c in "abcd"]]
-    scores = by_name(score_documents(rambling, [reference], reference, WordCounter()))
-    # cut by the reference, two sentences to a run; by its own length every sentence would be a run
+    scores = by_name(score_documents(rambling, [reference], sources=reference, text=WordCounter()))
+    # segmented by the reference: two sentences per run; by its own length every sentence would be a run
     pairs = [[" ".join(side[0][:2]), " ".join(side[0][2:])] for side in (rambling, reference)]
     assert scores["d-BLEU/512"].value == sacrebleu.corpus_bleu(pairs[0], [pairs[1]]).score
     assert scores["d-BLEU/512"].value != scores["s-BLEU"].value
@@ -212,34 +212,34 @@ def test_512_cuts_are_the_same_for_all_systems():
 # The authors' BLEU
 
 
-def test_authors_scores_are_unsmoothed_and_take_tokens_as_they_stand():
+def test_authors_scores_are_unsmoothed_and_not_tokenised_again():
     reference = [["der zug fährt nicht ."], ["er kommt bald an ."]]
-    s, d = score_documents(reference, [reference], compat=Authors())
+    s, d = score_documents(reference, [reference], compat=AuthorsBleu())
     assert (s.name, d.name) == ("s-BLEU/authors", "d-BLEU/authors")
     signature = f"nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:{VERSION}"
     assert s.signature == f"{signature}|unit:sentence|compat:authors"
     assert d.signature == f"{signature}|unit:document|compat:authors"
     assert (s.value, d.value) == (pytest.approx(100), pytest.approx(100))
     no_four = [["der zug fährt ."], ["er kommt an ."]]
-    assert [score.value for score in score_documents(no_four, [reference], compat=Authors())] == [0, 0]
+    assert [score.value for score in score_documents(no_four, [reference], compat=AuthorsBleu())] == [0, 0]
     assert by_name(score_documents(no_four, [reference]))["s-BLEU"].value > 0
-    # sacreBLEU's own tokeniser would part the stop from the word
+    # sacreBLEU's own tokeniser would separate the stop from the word
     glued = [["der zug fährt nicht."], ["er kommt bald an."]]
-    assert score_documents(glued, [reference], compat=Authors())[0].value < 80
+    assert score_documents(glued, [reference], compat=AuthorsBleu())[0].value < 80
 
 
-def test_authors_tokens_are_made_of_both_sides():
+def test_authors_tokenisation_applies_to_both_sides():
     def tokens(sentence: str) -> str:
         return sentence.replace(".", " .").lower()
 
     hypotheses, reference = [["der Zug fährt nicht."]], [["Der Zug fährt nicht ."]]
-    s, d = score_documents(hypotheses, [reference], compat=Authors(tokens, "feed"))
+    s, d = score_documents(hypotheses, [reference], compat=AuthorsBleu(tokens, "feed"))
     assert (s.value, d.value) == (pytest.approx(100), pytest.approx(100))
     assert s.signature.endswith("|unit:sentence|compat:authors|text:feed")
 
 
 def test_authors_document_score_joins_the_sentences():
-    _, d = score_documents([["a b", "c d"]], [[["a", "b c d"]]], compat=Authors())
+    _, d = score_documents([["a b", "c d"]], [[["a", "b c d"]]], compat=AuthorsBleu())
     assert d.value == pytest.approx(100)
 
 
@@ -249,13 +249,13 @@ def test_authors_document_score_joins_the_sentences():
 def test_identical_systems_do_not_differ():
     reference = made_up(documents=6, length=2, seed=1)
     system = damaged(reference, 0.3, seed=2)
-    differences = compare(system, system, [reference], reference, WordCounter())
+    differences = compare(system, system, [reference], sources=reference, text=WordCounter())
     assert len(differences) == 4
     assert {(d.difference, d.low, d.high, d.p) for d in differences} == {(0, 0, 0, 1)}
 
 
 def test_systems_are_compared_on_the_same_draws():
-    # The same words are wrong, in another way: in every draw both score alike, though draws differ much.
+    # The same words are wrong, in another way: both have the same score in every draw, though draws differ much.
     reference = made_up(documents=6, length=2, seed=1)
     baseline = [damaged([document], 0.1 * i, seed=i)[0] for i, document in enumerate(reference)]
     system = [[sentence.replace("?", "!") for sentence in document] for document in baseline]
@@ -264,7 +264,7 @@ def test_systems_are_compared_on_the_same_draws():
     assert {(d.low, d.high, d.p) for d in compare(baseline, system, [reference])} == {(0, 0, 1)}
 
 
-def test_a_clearly_better_system_is_found_and_the_sign_says_which():
+def test_a_clearly_better_system_differs_significantly_and_the_sign_says_which():
     reference = made_up(documents=12, length=3, seed=1)
     good, bad = damaged(reference, 0.1, seed=2), damaged(reference, 0.3, seed=3)
     up, down = compare(bad, good, [reference]), compare(good, bad, [reference])
@@ -272,7 +272,7 @@ def test_a_clearly_better_system_is_found_and_the_sign_says_which():
     assert [(d.difference, d.low, d.high, d.p) for d in down] == [(-d.difference, -d.high, -d.low, d.p) for d in up]
 
 
-def test_equal_chances_are_rarely_called_a_difference():
+def test_equally_good_systems_rarely_differ_significantly():
     reference = made_up(documents=30, length=1, seed=1)
     found = 0
     for trial in range(40):
@@ -283,7 +283,7 @@ def test_equal_chances_are_rarely_called_a_difference():
 
 
 def test_documents_are_drawn_and_not_sentences():
-    # Two documents, one right and one half wrong: a draw holds both, or one of them twice. Of forty sentences
+    # Two documents, one correct and one partly wrong: a draw has both, or one of them twice. If forty sentences were
     # drawn one by one, nearly every draw would be near the middle.
     reference = made_up(documents=2, length=20, seed=1)
     hypotheses = [reference[0], damaged(reference[1:], 0.3, seed=2)[0]]
@@ -294,7 +294,7 @@ def test_documents_are_drawn_and_not_sentences():
     ]
 
 
-def test_a_seed_gives_the_same_numbers_and_another_seed_others():
+def test_the_same_seed_has_the_same_numbers_and_another_seed_others():
     reference = made_up(documents=12, length=2, seed=1)
     systems = [("a", damaged(reference, 0.2, seed=2)), ("b", damaged(reference, 0.2, seed=3))]
     first, again, other = (score_systems(systems, [reference], seed=seed) for seed in (7, 7, 8))
@@ -329,14 +329,14 @@ def test_a_draw_has_as_many_documents_as_the_set(documents: int, samples: int, s
     assert (drawn.sum(axis=1) == documents).all()
 
 
-def test_p_values_by_hand():
+def test_p_values_of_known_cases():
     assert p_value(np.ones(99)) == pytest.approx(2 / 100)
     assert p_value(np.array([-1.0] * 4 + [1.0] * 95)) == pytest.approx(10 / 100)
     assert p_value(np.array([0.0] * 4 + [1.0] * 95)) == pytest.approx(10 / 100)
     assert p_value(np.array([-1.0, 1.0])) == 1
 
 
-def test_intervals_by_hand():
+def test_intervals_of_known_cases():
     assert interval(np.arange(1.0, 80.0)) == (2, 78)
     assert interval(np.array([3.0, 1.0, 2.0])) == (1, 3)
 
@@ -351,7 +351,7 @@ def test_p_and_interval_agree_at_five_percent(samples: int, seed: int, shift: fl
 # Bad input
 
 
-def test_sides_of_one_shape_are_accepted():
+def test_aligned_sides_are_accepted():
     check_aligned("a.txt", [["x"], [], ["y", "z"]], "b.txt", [["1"], [], ["2", "3"]])
 
 
@@ -364,14 +364,14 @@ def test_sides_of_one_shape_are_accepted():
         ([["a", "b"]], "document 1: 2 sentences in hyp.txt but 1 sentence in ref.txt"),
     ],
 )
-def test_other_shapes_are_refused_by_document(documents: Documents, words: str):
+def test_the_error_names_the_document_that_is_not_aligned(documents: Documents, words: str):
     with pytest.raises(InputError, match=words):
         check_aligned("hyp.txt", documents, "ref.txt", [["1"], ["2"]])
 
 
 @settings(max_examples=30, deadline=None)
 @given(shapes, shapes)
-def test_every_side_must_fit_the_reference(shape: list[int], other: list[int]):
+def test_every_side_must_be_aligned_with_the_reference(shape: list[int], other: list[int]):
     assume(shape != other)
     right, wrong = ([["x"] * count for count in counts] for counts in (shape, other))
     with pytest.raises(InputError, match=r"in memory\.txt but"):
@@ -379,10 +379,10 @@ def test_every_side_must_fit_the_reference(shape: list[int], other: list[int]):
     with pytest.raises(InputError, match="in reference 2 but"):
         score_documents(right, [right, wrong])
     with pytest.raises(InputError, match="in source but"):
-        score_documents(right, [right], wrong)
+        score_documents(right, [right], sources=wrong)
 
 
-def test_what_cannot_be_scored_is_refused():
+def test_input_that_cannot_be_scored_is_refused():
     reference = [["a"]]
     with pytest.raises(InputError, match="at least one reference"):
         score_documents(reference, [])
@@ -418,17 +418,17 @@ def test_the_table_has_a_line_for_each_score_and_its_signature():
     assert lines[-1].endswith("bootstrap over 30 documents, 50 resamples, seed 12345.")
 
 
-def test_the_table_of_one_system_speaks_of_no_difference():
+def test_the_table_of_one_system_has_no_differences():
     assert "difference" not in scores_table(results_of(documents=10, systems=1))
 
 
-def test_the_table_says_when_significance_cannot_be_had_or_trusted():
+def test_the_table_says_when_significance_is_missing_or_unreliable():
     assert "need at least two documents" in scores_table(results_of(documents=1, systems=2))
     assert "Fewer than 30 documents" in scores_table(results_of(documents=29, systems=2))
 
 
 @pytest.mark.parametrize("documents", [1, 3])
-def test_results_go_through_json(documents: int):
+def test_results_can_be_written_as_json(documents: int):
     results = results_of(documents, systems=2)
     base, other = json.loads(json.dumps(results_json(results)))
     assert base["differences"] == []

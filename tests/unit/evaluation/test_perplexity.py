@@ -1,4 +1,4 @@
-"""Perplexity by history, and the attention maps of the memory: both against the same thing done by hand."""
+"""Perplexity by history, and the attention maps of the memory, both compared with a computation by hand."""
 
 import math
 from pathlib import Path
@@ -20,12 +20,12 @@ from tram.translation.translator import Translator
 
 TALKS = made_up([4, 2, 3, 1], seed=31)
 SOURCES, GOLD = [talk.source for talk in TALKS], [talk.target for talk in TALKS]
-OTHER = [talk.target for talk in made_up([4, 2, 3, 1], seed=32)]  # what a poor model might have said
+OTHER = [talk.target for talk in made_up([4, 2, 3, 1], seed=32)]  # what a poor model might generate
 
 
 @pytest.fixture(scope="module")
 def translator(prepared: Path) -> Translator:
-    """Its weights are random, its memory on both sides lively."""
+    """Return a translator with random weights and a memory on both sides."""
     return translator_with({"slots": 3}, prepared)
 
 
@@ -40,7 +40,7 @@ def translator_with(memory: dict[str, int] | None, prepared: Path) -> Translator
 
 @torch.no_grad()
 def by_hand(translator: Translator, documents: list[tuple[list[str], list[str]]]) -> float:
-    """exp of the teacher-forced loss a token; documents: sources and targets."""
+    """Return exp of the teacher-forced loss per token; documents: sources and targets."""
     losses = []
     for source, target in documents:
         ids = pair_ids(translator, source, target)
@@ -50,38 +50,38 @@ def by_hand(translator: Translator, documents: list[tuple[list[str], list[str]]]
     return math.exp(float(torch.cat(losses).mean()))
 
 
-def test_with_a_gold_history_it_is_the_teacher_forced_loss_of_whole_documents(translator: Translator) -> None:
+def test_with_gold_history_it_is_the_teacher_forced_loss_of_whole_documents(translator: Translator) -> None:
     found = perplexities(translator, SOURCES, GOLD, OTHER)
     assert list(found) == ["generated", "gold", "other", "none"]
     assert found["gold"] == pytest.approx(by_hand(translator, list(zip(SOURCES, GOLD, strict=True))), rel=1e-10)
 
 
-def test_with_history_none_every_sentence_stands_alone(translator: Translator) -> None:
+def test_without_history_every_sentence_is_a_document(translator: Translator) -> None:
     pairs = [([s], [t]) for source, gold in zip(SOURCES, GOLD, strict=True) for s, t in zip(source, gold, strict=True)]
     found = perplexities(translator, SOURCES, GOLD, OTHER)
     assert found["none"] == pytest.approx(by_hand(translator, pairs), rel=1e-10)
     assert abs(found["none"] - found["gold"]) > 1e-6
 
 
-def test_translations_that_are_right_are_a_gold_history(translator: Translator) -> None:
+def test_generated_history_that_equals_the_reference_is_gold_history(translator: Translator) -> None:
     found = perplexities(translator, SOURCES, GOLD, GOLD)
     assert found["generated"] == found["gold"]
     other = perplexities(translator, SOURCES, GOLD, OTHER)
-    assert other["gold"] == found["gold"], "what was generated touches only its own history"
+    assert other["gold"] == found["gold"], "generated translations affect only the generated history"
     assert abs(other["generated"] - other["gold"]) > 1e-6
 
 
-Read = list[list[tuple[str, str] | None]]  # what the memory takes in after each sentence of each document
+Read = list[list[tuple[str, str] | None]]  # what the memory reads after each sentence of each document
 
 
 @torch.inference_mode()
 def one_by_one(translator: Translator, read: Read) -> float:
-    """exp of the loss a token, sentence by sentence; after each of them the memory takes in what `read` says."""
+    """Return exp of the loss per token, sentence by sentence; after each sentence the memory reads a pair of `read`."""
     losses, tokens = 0.0, 0
     for source, gold, pairs in zip(SOURCES, GOLD, read, strict=True):
         state = translator.start()
-        for s, right, pair in zip(source, gold, pairs, strict=True):
-            ids = pair_ids(translator, [s], [right])
+        for s, target, pair in zip(source, gold, pairs, strict=True):
+            ids = pair_ids(translator, [s], [target])
             done = translator.model.forced_decode(ids[0], decoder_input(ids[1]), state.state)
             labels = ids[1][0, 0, 1:]
             losses += float(F.cross_entropy(translator.model.logits(done.states), labels, reduction="sum"))
@@ -91,14 +91,14 @@ def one_by_one(translator: Translator, read: Read) -> float:
     return math.exp(losses / tokens)
 
 
-def test_with_a_generated_history_each_sentence_follows_what_was_generated(translator: Translator) -> None:
+def test_with_generated_history_each_sentence_follows_the_generated_ones(translator: Translator) -> None:
     read: Read = [list(zip(*pair, strict=True)) for pair in zip(SOURCES, OTHER, strict=True)]
     found = perplexities(translator, SOURCES, GOLD, OTHER)
     assert found["generated"] == pytest.approx(one_by_one(translator, read), rel=1e-10)
 
 
-def test_another_documents_history_is_that_of_one_about_as_long(translator: Translator) -> None:
-    shorter = {1: 3, 2: 1, 0: 2, 3: 0}  # the next shorter one; for the shortest the longest
+def test_the_other_history_is_that_of_a_document_of_similar_length(translator: Translator) -> None:
+    shorter = {1: 3, 2: 1, 0: 2, 3: 0}  # the next shorter one; for the shortest, the longest
     pairs = [list(zip(*pair, strict=True)) for pair in zip(SOURCES, GOLD, strict=True)]
     read: Read = [[*pairs[shorter[number]], *[None] * 4][: len(pairs[number])] for number in range(4)]
     found = perplexities(translator, SOURCES, GOLD, OTHER)
@@ -157,7 +157,7 @@ def test_every_sentence_with_words_has_its_maps_in_every_memory(side: str, names
 
 
 def attended(attention: torch.nn.Module, weights: Tensor, keys: Tensor) -> Tensor:
-    """W^o of the heads' weighted values. weights: (heads, queries, keys); keys: (keys, d_model)."""
+    """Return W^o of the heads' weighted values. weights: (heads, queries, keys); keys: (keys, d_model)."""
     made: Any = attention
     d_model = keys.shape[-1]
     values = keys @ made.key_value.weight[d_model:].T + made.key_value.bias[d_model:]
@@ -167,13 +167,13 @@ def attended(attention: torch.nn.Module, weights: Tensor, keys: Tensor) -> Tenso
 
 @pytest.mark.parametrize(("norm", "read"), READS)
 @torch.no_grad()
-def test_the_maps_are_what_the_unit_computes_with(norm: str, read: str) -> None:
-    """Update map @ values leads from one memory to the next, output map @ values from h to what is read."""
+def test_the_maps_are_the_weights_that_the_unit_uses(norm: str, read: str) -> None:
+    """Check that update map @ values is the next memory, and that output map @ values is the output of the unit."""
     model, source, target, found = maps_of(norm, read)
-    seen: list[tuple[Memory, Any, Any]] = []  # what each unit was given and gave back
+    seen: list[tuple[Memory, Any, Any]] = []  # arguments and result of each unit
     units = [m for m in model.modules() if isinstance(m, Memory)]
     for unit in units:
-        unit.register_forward_hook(lambda memory, given, result: seen.append((memory, given, result)))
+        unit.register_forward_hook(lambda memory, arguments, result: seen.append((memory, arguments, result)))
     model(source, target)
     assert [unit for unit, _, _ in seen] == units
     for (unit, (_, local, layout, state), (result, after)), documents in zip(seen, found.values(), strict=True):
@@ -193,7 +193,7 @@ def test_the_maps_are_what_the_unit_computes_with(norm: str, read: str) -> None:
             torch.testing.assert_close(M, after["M"][i], rtol=0, atol=1e-10)
 
 
-def test_looking_leaves_no_trace_in_the_model() -> None:
+def test_reading_the_maps_leaves_no_hooks_in_the_model() -> None:
     model, source, target, _ = maps_of("post", "norm")
     hooks = [module._forward_pre_hooks for module in model.modules() if isinstance(module, Memory)]
     assert len(hooks) == 4
