@@ -167,6 +167,8 @@ class _Rectangles:
         filled = np.flatnonzero(is_real)
         rows = np.full(layout.tokens, -1)
         rows[slot[filled]] = filled
+        if len(filled) > np.count_nonzero(rows >= 0):  # `_Pad.backward` would drop the gradient of one of the copies
+            raise ValueError("a sentence is in two rectangles; put each sentence into one group at most")
         left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle and are never used
         rows[left_out] = 0
         self.plain = len(slot) == layout.tokens and bool((slot == np.arange(len(slot))).all())
@@ -187,8 +189,9 @@ class _Rectangles:
         return result
 
 
-# Every row goes to exactly one slot, so that both directions are plain gathers, also backwards (an index_add, which
-# autograd would use, costs several times as much). Slots of the padding repeat row 0: finite, and never looked at.
+# Every row goes to at most one slot (`_Rectangles` checks that), so that both directions are plain gathers, also
+# backwards (an index_add, which autograd would use, costs several times as much). Slots of the padding repeat row 0:
+# finite, and never looked at.
 class _Pad(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, rectangles: _Rectangles) -> Tensor:

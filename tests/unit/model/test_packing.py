@@ -1,5 +1,6 @@
 """The layout without padding: nothing is lost, nothing is mixed up, forwards and backwards."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from helpers import few, random_ids
-from tram.model.packing import LIKE, SHORT, Blocks, Layout
+from tram.model.packing import MIN_FILL, SHORT, Blocks, Layout
 
 
 @st.composite
@@ -153,7 +154,7 @@ def shapes(blocks: Blocks) -> list[tuple[int, int, int]]:
 
 def test_sentences_of_like_length_share_a_block_and_others_do_not() -> None:
     layout = Layout(random_ids([[40, 5, 30], [38, 6, 2]]))
-    assert min(30, 38) >= LIKE * 40
+    assert min(30, 38) >= MIN_FILL * 40
     assert max(5, 6, 2) <= SHORT
     assert shapes(layout.blocks(layout)) == [(3, 40, 40), (3, 6, 6)]
 
@@ -177,3 +178,12 @@ def test_keys_of_another_number_of_sentences_or_documents_are_refused() -> None:
 def test_a_sentence_that_would_attend_to_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="without any"):
         Layout(random_ids([[3, 2]])).blocks(Layout(random_ids([[3, 0]])))
+
+
+def test_a_sentence_in_two_blocks_is_refused() -> None:
+    """The backward pass gathers one gradient per token; that of a second copy would be lost."""
+    layout = Layout(random_ids([[3, 2], [4, 1]]))
+    groups = [np.array([0, 1]), np.array([1, 2])]
+    with pytest.raises(ValueError, match="a sentence is in two rectangles"):
+        Blocks(layout, layout, groups)
+    Blocks(layout, layout, [np.array([0, 1]), np.array([2])])
