@@ -19,6 +19,9 @@ class Muon(torch.optim.AdamW):
     that holds several matrices on top of each other says so in its group: `parts`.
 
     `torch.optim.Muon` computes in bfloat16, one matrix at a time; this is float32, all matrices of a shape at once.
+
+    As with every fused optimiser, a gradient scaler leaves two jobs to the step: to skip it if a gradient overflowed
+    (`found_inf`), and to divide the gradients by the scale if that was not done before (`grad_scale`).
     """
 
     momentum = 0.95
@@ -26,6 +29,9 @@ class Muon(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Make the orthogonal steps, then AdamW's, which skips the parameters whose gradients are gone."""
+        overflowed, scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
+        if overflowed is not None and bool(overflowed):
+            return None
         work: list[tuple[Tensor, Tensor, float]] = []  # a matrix, the momentum of its gradient, its step length
         for group in self.param_groups:
             if not group["orthogonal"]:
@@ -33,6 +39,8 @@ class Muon(torch.optim.AdamW):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
+                if scale is not None:
+                    parameter.grad.div_(scale.to(parameter.grad))
                 state = self.state[parameter]
                 if not state:  # AdamW looks for `step` when a state is loaded
                     state |= {"step": torch.tensor(0.0), "momentum": torch.zeros_like(parameter)}

@@ -157,3 +157,45 @@ def test_muon_goes_on_from_its_saved_state_as_if_never_stopped() -> None:
         optimizer.step()
     for left, right in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert torch.equal(left, right)
+
+
+def scaled_step(model: Transformer, optimizer: torch.optim.Optimizer, overflow: bool, unscale: bool) -> None:
+    """Make an update with a gradient scaler, as float16 needs it; `overflow` makes one gradient infinite."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    torch.manual_seed(2)
+    loss = sum((parameter * torch.randn_like(parameter)).sum() for parameter in model.parameters())
+    scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+    if overflow:
+        model.get_parameter("encoder.layers.0.feed_forward.inner.weight").grad[1, 2] = torch.inf  # type: ignore[index]
+    if unscale:
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+
+
+@pytest.mark.parametrize("unscale", [True, False])
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_an_overflowed_step_is_skipped(kind: str, unscale: bool) -> None:
+    """Weights, momenta and counts stay as they were."""
+    model = small_model()
+    optimizer = make_optimizer(model, TrainConfig.model_validate({"optimizer": kind, "weight_decay": 0.1}))
+    with_gradients(model)
+    optimizer.step()
+    optimizer.zero_grad()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = {name: value.clone() for name, value in optimizer_tensors(optimizer).items()}
+    scaled_step(model, optimizer, overflow=True, unscale=unscale)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(torch.equal(value, state[name]) for name, value in optimizer_tensors(optimizer).items())
+
+
+@pytest.mark.parametrize("unscale", [True, False])
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_a_scaled_step_is_the_plain_one(kind: str, unscale: bool) -> None:
+    """Whether the gradients were divided by the scale before, or the step has to do it."""
+    moved, settings = steps(kind), TrainConfig.model_validate({"optimizer": kind, "lr": 0.01})
+    model = small_model()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer = make_optimizer(model, settings)
+    scaled_step(model, optimizer, overflow=False, unscale=unscale)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.detach() - before[name], moved[name])
