@@ -149,9 +149,62 @@ def po() -> Sample:
     return Sample("de.po", PO.encode(), sentences, bilingual=True)
 
 
+SRT = """1
+00:00:01,000 --> 00:00:02,500
+{\\an8}<i>This sentence goes on</i>
+
+2
+00:00:02,600 --> 00:00:04,000 X1:40
+<i>over two cues</i> and <b>ends</b>
+here. Another one.
+
+7
+00:00:05,000 --> 00:00:06,000
+- Who is there?
+- It's me!
+
+8
+00:00:20,000 --> 00:00:21,000
+♪
+"""
+
+
+def srt() -> Sample:
+    sentences = ("This sentence goes on over two cues and ends here.", "Another one.", "Who is there?", "It's me!")
+    return Sample("film.srt", SRT.replace("\n", "\r\n").encode(), sentences)
+
+
+VTT = """WEBVTT - a title
+Kind: captions
+
+STYLE
+::cue { color: red }
+
+NOTE a comment
+that is not text
+
+intro
+00:01.000 --> 00:02.500 align:start
+<v Bob>Fish &amp; chips are <c.loud>what we</c>
+
+00:02.500 --> 00:04.000
+all want<00:03.000> today. Really.
+
+00:00:05.000 --> 00:00:06.000
+<v Ann>And you?</v>
+"""
+
+
+def vtt() -> Sample:
+    sentences = ("Fish & chips are what we all want today.", "Really.", "And you?")
+    return Sample("film.vtt", VTT.encode(), sentences)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
     "html": html,
     "po": po,
+    "srt": srt,
+    "vtt": vtt,
 }

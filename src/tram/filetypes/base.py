@@ -56,11 +56,15 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The translation of a segment: its text with the segment's placeholders, and the tags in their new places."""
+    """The translation of a segment: its text with the segment's placeholders, and the tags in their new places.
+
+    alignment: (source word, target word) pairs, for formats that split sentences.
+    """
 
     text: str
     tags: tuple[Tag, ...] = ()
     doubtful: bool = False  # formats with a state for it (PO, XLIFF) ask for a review
+    alignment: Sequence[tuple[int, int]] | None = None
 
 
 Translations = Sequence[Sequence[Translation | None]]

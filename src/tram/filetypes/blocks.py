@@ -167,7 +167,7 @@ def _regions(text: str, language: str, lines: bool) -> Iterator[tuple[int, int]]
 def _pieces(items: Sequence[Item], regions: list[tuple[int, int]]) -> Iterator[Item | _Sentence]:
     """Group items into sentences and what is between them."""
     items, bodies = _cut(items, regions)
-    partners = _partners(items)
+    partners = find_partners(items)
     done = 0
     for number, (first, last) in enumerate(bodies):
         next_first = bodies[number + 1][0] if number + 1 < len(bodies) else len(items)
@@ -202,7 +202,7 @@ def _cut(items: Sequence[Item], regions: list[tuple[int, int]]) -> tuple[list[It
     return result, [(starts[start], ends[end]) for start, end in regions]
 
 
-def _partners(items: Sequence[Item]) -> dict[int, int]:
+def find_partners(items: Sequence[Item]) -> dict[int, int]:
     """Return the indices of opening and closing tags that belong together; crossing tags have no partner."""
     result: dict[int, int] = {}
     stack: list[int] = []

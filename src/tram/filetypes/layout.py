@@ -28,7 +28,7 @@ def line_regions(text: str, language: str) -> Iterator[tuple[int, int]]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of lines that are read as one, without the mark of a list item."""
+    """Yield start and end of each run of lines that are read as one, without the mark of a list item."""
     position = 0
     for group in _groups(text):
         width = max(len(line.rstrip()) for line in group)
@@ -41,7 +41,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _groups(text: str) -> Iterator[list[str]]:
-    """The lines of `text` with their ends; a blank line ends a group and belongs to it."""
+    """Yield the lines of `text` with their ends; a blank line ends a group and belongs to it."""
     group: list[str] = []
     for line in re.findall(r"[^\n]*\n|[^\n]+", text):  # splitlines would also cut at U+2028 and form feeds
         group.append(line)
@@ -58,7 +58,7 @@ def _marker(line: str) -> str:
 
 
 def _continues(line: str, following: str, marker: str, width: int) -> bool:
-    """Whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
+    """Return whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
     text = following.strip()
     indentation = len(following) - len(following.lstrip())
     if not text or BULLET.match(following) or indentation > len(marker):

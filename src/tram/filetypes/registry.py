@@ -3,11 +3,18 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
-from tram.filetypes import html, markdown, plain_text, po
+from tram.filetypes import html, markdown, plain_text, po, srt, vtt
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
 # By content in this order: packages first, the vaguest last.
-FILETYPES: tuple[FileType, ...] = (html.FILETYPE, po.FILETYPE, markdown.FILETYPE, plain_text.FILETYPE)
+FILETYPES: tuple[FileType, ...] = (
+    html.FILETYPE,
+    vtt.FILETYPE,
+    srt.FILETYPE,
+    po.FILETYPE,
+    markdown.FILETYPE,
+    plain_text.FILETYPE,
+)
 MAX_BYTES = 1 << 29  # of a whole file; parts of packages have limits of their own
 
 HINTS = {

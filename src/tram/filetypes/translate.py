@@ -108,7 +108,7 @@ def _translation(segment: Segment, rendition: Rendition | None, report: FileRepo
     report.doubtful += doubtful
     report.repaired += is_repaired
     report.placed_by_position += placed.by_position
-    return Translation(text, placed.tags, doubtful)
+    return Translation(text, placed.tags, doubtful, alignment)
 
 
 def _clean(text: str) -> str:

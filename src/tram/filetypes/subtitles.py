@@ -1,0 +1,242 @@
+"""Subtitles: cues joined to sentences, translations split back; the number and the timing of cues never change.
+
+A sentence that runs over several cues is translated as one. Its translation is cut at word boundaries in the proportion
+of the source, so that each cue says its share; within a cue, lines are broken in the same way.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tram.filetypes.base import FileDocument, Segment, Tag, Translation, Translations
+from tram.filetypes.blocks import BREAK, Item, find_partners
+from tram.filetypes.encoding import Decoded
+from tram.filetypes.inline import Alignment, place, word_spans
+from tram.text.sentences import sentence_spans
+
+PAUSE = 3.0  # seconds without a subtitle that end a sentence
+SPEAKER = re.compile(r"\s*(?:[-–—‐]\s?(?=\S)|[\[(♪♫#*]|[A-ZÄÖÜ][A-ZÄÖÜ .'0-9]+:)")  # a line that begins something new
+CLOSED = re.compile(r"[\])♪♫#*:]\s*\Z")
+FILLER = "…"  # for a cue that would be left without a word
+
+
+@dataclass
+class Cue:
+    """The text of a cue between the tags around all of it.
+
+    start, end: where that text is in the file. tags: positions are those in the plain text.
+    """
+
+    start: int
+    end: int
+    text: str
+    begin_time: float
+    end_time: float
+    tags: list[tuple[Tag, str]] = field(default_factory=list)
+    new_speaker: bool = False
+
+
+@dataclass
+class _Sentence:
+    segment: Segment
+    pieces: list[tuple[int, int, int]]  # cue, start and end in its text
+
+
+def make_cue(items: Sequence[Item], begin: float, end: float) -> Cue | None:
+    """Return a cue of its items, whose `data` is what the file has; None if there is no text in it."""
+    words = [i for i, item in enumerate(items) if item.text.strip()]
+    if not words:
+        return None
+    partners = find_partners(items)
+    first, last = 0, len(items)
+    while items[first].kind != "text" and not words[0] <= partners.get(first, -1) <= words[-1]:
+        first += 1
+    while items[last - 1].kind != "text" and not words[0] <= partners.get(last - 1, -1) <= words[-1]:
+        last -= 1
+    cue = Cue(items[first].start, items[last - 1].end, "", begin, end)
+    cue.new_speaker = any(item.name == "v" and item.kind == "open" for item in items[:first])
+    for i in range(first, last):
+        item = items[i]
+        if item.kind in ("text", "opaque"):
+            cue.text += item.text
+        else:
+            kind = item.kind if item.kind in ("open", "close") else "empty"
+            cue.tags.append((Tag(kind, min(i, partners.get(i, i)), len(cue.text)), item.data))
+    return cue
+
+
+class SubtitleDocument(FileDocument):
+    """A file of cues as one document."""
+
+    def __init__(self, decoded: Decoded, cues: list[Cue], language: str, escape: Callable[[str], str]) -> None:
+        self.decoded = decoded
+        self.cues = cues
+        self.escape = escape
+        self.sentences = list(_sentences(cues, language))
+        self.documents = [[sentence.segment for sentence in self.sentences]]
+
+    def write(self, translations: Translations) -> bytes:
+        """Return the file with new texts in the cues."""
+        self.check(translations)
+        changed: dict[int, list[tuple[int, int, str]]] = {}
+        for sentence, translation in zip(self.sentences, translations[0], strict=True):
+            if translation is not None and translation.text != sentence.segment.text:
+                for (number, start, end), new in zip(sentence.pieces, self._split(sentence, translation), strict=True):
+                    changed.setdefault(number, []).append((start, end, new))
+        source, position, parts = self.decoded.text, 0, []
+        for number, pieces in sorted(changed.items()):
+            cue = self.cues[number]
+            parts += [source[position : cue.start], self._cue(cue, sorted(pieces))]
+            position = cue.end
+        return self.decoded.encode("".join([*parts, source[position:]]))
+
+    def _split(self, sentence: _Sentence, translation: Translation) -> list[str]:
+        """Return what each cue of a sentence says, with its tags."""
+        text = translation.text
+        parts = split_by_share(text, [end - start for _, start, end in sentence.pieces])
+        offset = 0
+        result = []
+        for (number, start, end), (first, last) in zip(sentence.pieces, parts, strict=True):
+            cue = self.cues[number]
+            old, new = cue.text[start:end], text[first:last]
+            links = _local(
+                translation.alignment, sentence.segment.text, (offset, offset + len(old)), text, (first, last)
+            )
+            result.append(self._piece(cue, start, end, new or FILLER, links))
+            offset += len(old) + 1
+        return result
+
+    def _piece(self, cue: Cue, start: int, end: int, new: str, links: Alignment | None) -> str:
+        """Return the new text of a part of a cue with the tags of that part, in as many lines as it had."""
+        old = cue.text[start:end]
+        tags = _tags_of(cue, start, end)
+        local = [Tag(tag.kind, tag.key, tag.position - start) for tag, _ in tags]
+        raw = {(tag.kind, tag.key): data for tag, data in tags}
+        lines = old.split("\n")
+        if len(lines) > 1:
+            cuts = split_by_share(new, [len(line) for line in lines])
+            new = "\n".join(new[first:last] for first, last in cuts if first < last)
+        pieces, position = [], 0
+        for tag in place(old.replace("\n", " "), local, new.replace("\n", " "), links).tags:
+            pieces += [self.escape(new[position : tag.position]), raw[tag.kind, tag.key]]
+            position = tag.position
+        text = "".join([*pieces, self.escape(new[position:])])
+        return text.replace("\n", "\r\n") if "\r\n" in self.decoded.text[:1000] else text
+
+    def _cue(self, cue: Cue, pieces: list[tuple[int, int, str]]) -> str:
+        """Return the text of a cue of which some parts are new."""
+        parts, position = [], 0
+        for start, end, new in pieces:
+            parts += [self._old(cue, position, start, pieces), new]
+            position = end
+        return "".join([*parts, self._old(cue, position, len(cue.text), pieces)])
+
+    def _old(self, cue: Cue, start: int, end: int, pieces: list[tuple[int, int, str]]) -> str:
+        """Return text and tags between the new parts of a cue."""
+        taken = {(t.kind, t.key) for first, last, _ in pieces for t, _ in _tags_of(cue, first, last)}
+        parts, position = [], start
+        for tag, raw in cue.tags:
+            if start <= tag.position <= end and (tag.kind, tag.key) not in taken:
+                parts += [self.escape(cue.text[position : tag.position]), raw]
+                position = tag.position
+        text = "".join([*parts, self.escape(cue.text[position:end])])
+        return text.replace("\n", "\r\n") if "\r\n" in self.decoded.text[:1000] else text
+
+
+def _tags_of(cue: Cue, start: int, end: int) -> list[tuple[Tag, str]]:
+    """Return the tags of a part of a cue: those inside, and those at its ends that open or close in it."""
+    return [
+        (tag, raw)
+        for tag, raw in cue.tags
+        if start < tag.position < end
+        or (tag.position == start and tag.kind == "open")
+        or (tag.position == end and tag.kind == "close" and start < end)
+    ]
+
+
+def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
+    """Join the texts of cues and split them into sentences."""
+    joined, starts = "", []
+    for number, cue in enumerate(cues):
+        before = cues[number - 1] if number else None
+        is_new = before is None or cue.new_speaker or cue.begin_time - before.end_time > PAUSE
+        if joined:
+            joined += BREAK if is_new or SPEAKER.match(cue.text) or CLOSED.search(joined) else " "
+        starts.append(len(joined))
+        lines = cue.text.split("\n")
+        joined += lines[0]
+        for line in lines[1:]:
+            joined += (BREAK if SPEAKER.match(line) or CLOSED.search(joined) else " ") + line
+    result = []
+    offset = 0
+    for part in joined.split(BREAK):
+        lead = SPEAKER.match(part)
+        skipped = lead.end() if lead and lead[0].strip() in "-–—‐" else 0
+        for start, end in sentence_spans(part[skipped:], language):
+            first, last = offset + skipped + start, offset + skipped + end
+            if any(map(str.isalnum, joined[first:last])):
+                result.append(_sentence(cues, starts, joined, first, last))
+        offset += len(part) + 1
+    return result
+
+
+def _sentence(cues: list[Cue], starts: list[int], joined: str, first: int, last: int) -> _Sentence:
+    """Return a sentence with the parts of cues that it consists of."""
+    pieces = []
+    for number in range(bisect_right(starts, first) - 1, bisect_left(starts, last)):
+        start = starts[number]
+        a, b = max(first, start), min(last, start + len(cues[number].text))
+        text = joined[a:b]
+        if a < b and text.strip():
+            left, right = len(text) - len(text.lstrip()), len(text) - len(text.rstrip())
+            pieces.append((number, a + left - start, b - right - start))
+    texts = [cues[number].text[a:b].replace("\n", " ") for number, a, b in pieces]
+    return _Sentence(Segment(" ".join(texts)), pieces)
+
+
+def split_by_share(text: str, shares: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut a text between words into parts of about these relative lengths; return start and end of each.
+
+    Parts are empty only if there are more parts than words; a sign near the ideal place attracts a cut.
+    """
+    words = word_spans(text)
+    # A cut goes where blanks are, or between the characters of scripts without blanks.
+    gaps = [
+        (left, right)
+        for (_, left), (right, _) in pairwise(words)
+        if left < right or (not text[left - 1].isascii() and text[left - 1].isalnum() and text[right].isalnum())
+    ]
+    result = []
+    start, done = 0, 0
+    total = sum(shares) or 1
+    for number, share in enumerate(shares[:-1]):
+        done += share
+        ideal = len(text) * done / total
+        wanted = len(shares) - 1 - number  # cuts still to make, this one included
+        usable = [gap for gap in gaps if gap[0] > start]
+        usable = usable[: max(len(usable) - wanted + 1, 1)]
+        if not usable:
+            result.append((start, len(text)) if start < len(text) else (start, start))
+            start = len(text)
+            continue
+        left, right = min(
+            usable, key=lambda gap: abs(gap[0] - ideal) - 0.08 * len(text) * (text[gap[0] - 1] in ",;:.!?")
+        )
+        result.append((start, left))
+        start = right
+    return [*result, (start, len(text))]
+
+
+def _local(
+    alignment: Alignment | None, source: str, old: tuple[int, int], target: str, new: tuple[int, int]
+) -> Alignment | None:
+    """Return the part of an alignment that is within a part of the source and a part of the target."""
+    if alignment is None:
+        return None
+    sources, targets = (
+        {i: n for n, i in enumerate(i for i, (a, b) in enumerate(word_spans(text)) if part[0] <= a and b <= part[1])}
+        for text, part in ((source, old), (target, new))
+    )
+    return [(sources[s], targets[t]) for s, t in alignment if s in sources and t in targets]
