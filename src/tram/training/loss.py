@@ -43,47 +43,44 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         token_weights: Tensor | None,
         learn: bool,
     ) -> tuple[Tensor, Tensor]:
-        vocabulary = weight.shape[0]
         needs_states, needs_weight, needs_bias = (learn and needed for needed in ctx.needs_input_grad[:3])
         accurate = torch.promote_types(states.dtype, torch.float32)
+        product = _product_dtype(states)
         loss = states.new_zeros((), dtype=accurate)
         plain = states.new_zeros((), dtype=accurate)
-        d_states = torch.empty_like(states) if needs_states else None
+        d_states = torch.empty_like(states, dtype=accurate) if needs_states else None
         d_weight = torch.zeros_like(weight) if needs_weight else None
         d_bias = torch.zeros_like(bias) if bias is not None and needs_bias else None
-        weight_now = weight.to(states.dtype)
-        bias_now = None if bias is None else bias.to(states.dtype)
-        for start in range(0, len(states), chunk):
-            part, gold = states[start : start + chunk], labels[start : start + chunk, None]
-            logits = F.linear(part, weight_now, bias_now).to(accurate)
-            normaliser = logits.logsumexp(-1)
-            negative = normaliser - logits.gather(-1, gold).squeeze(-1)
-            plain += negative.sum()
-            if smoothing:
-                negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
-            share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
-            # Not `negative @ share`: autocast would compute that in half precision
-            loss += negative.sum() if share is None else (negative * share).sum()
-            if not (needs_states or needs_weight or needs_bias):
-                continue
-            # d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary
-            gradient = logits.sub_(normaliser[:, None]).exp_()
-            if smoothing:
-                gradient -= smoothing / vocabulary
-            gradient.scatter_add_(-1, gold, torch.full_like(gold, 1, dtype=accurate) * (smoothing - 1))
-            if share is not None:
-                gradient *= share[:, None]
-            gradient = gradient.to(states.dtype)
-            if d_states is not None:
-                torch.mm(gradient, weight_now, out=d_states[start : start + chunk])
-            if d_weight is not None:
-                if d_weight.dtype == gradient.dtype:
-                    d_weight.addmm_(gradient.T, part)
-                else:
-                    d_weight += (gradient.T @ part).to(d_weight.dtype)
-            if d_bias is not None:
-                d_bias += gradient.sum(0).to(d_bias.dtype)
-        ctx.gradients = (d_states, d_weight, d_bias)
+        weight_now = weight.to(product)
+        bias_now = None if bias is None else bias.to(product)
+        boost = _boost(product, token_weights)
+        with torch.autocast(states.device.type, enabled=False):  # `product` is the choice that it would make
+            for start in range(0, len(states), chunk):
+                part, gold = states[start : start + chunk].to(product), labels[start : start + chunk, None]
+                share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
+                logits = F.linear(part, weight_now, bias_now).to(accurate)
+                normaliser = logits.logsumexp(-1)
+                negative = normaliser - logits.gather(-1, gold).squeeze(-1)
+                plain += negative.sum()
+                if smoothing:
+                    negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
+                loss += negative.sum() if share is None else (negative * share).sum()
+                if not (needs_states or needs_weight or needs_bias):
+                    continue
+                gradient = _logit_gradient(logits, normaliser, gold, smoothing)
+                if share is not None:
+                    gradient *= share[:, None]
+                if d_bias is not None:
+                    d_bias += gradient.sum(0).to(d_bias.dtype)
+                gradient = gradient.mul_(boost).to(product)
+                if d_states is not None:
+                    d_states[start : start + chunk] = gradient @ weight_now
+                if d_weight is not None and d_weight.dtype == product:
+                    d_weight.addmm_(gradient.T, part, alpha=1 / boost)
+                elif d_weight is not None:
+                    d_weight.add_((gradient.T @ part).to(d_weight.dtype), alpha=1 / boost)
+        ctx.gradients = (None if d_states is None else d_states.div_(boost), d_weight, d_bias)
+        ctx.dtype = states.dtype
         ctx.mark_non_differentiable(plain)
         return loss, plain
 
@@ -95,4 +92,33 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
         )
         ctx.gradients = None  # the buffers are handed over: a second backward pass would find nothing
-        return d_states, d_weight, d_bias, None, None, None, None, None
+        return None if d_states is None else d_states.to(ctx.dtype), d_weight, d_bias, None, None, None, None, None
+
+
+def _product_dtype(states: Tensor) -> torch.dtype:
+    """Return the dtype that matrix products are computed in: autocast's, where it is on."""
+    device = states.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+
+
+def _boost(product: torch.dtype, token_weights: Tensor | None) -> float:
+    """Return a factor that keeps the gradients of logits inside the narrow range of float16; 1 for other dtypes.
+
+    The loss scaler comes too late here: these gradients are computed before it multiplies the loss. With 16, products
+    over a chunk of 512 tokens do not overflow, and probabilities below 1e-8 vanish.
+    """
+    if product != torch.float16:
+        return 1.0
+    largest = 1.0 if token_weights is None or not len(token_weights) else float(token_weights.abs().max())
+    return 16 / max(largest, torch.finfo(torch.float32).tiny)
+
+
+def _logit_gradient(logits: Tensor, normaliser: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """Return d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary, in the memory of the logits.
+
+    logits: (tokens, vocabulary); normaliser: (tokens); gold: (tokens, 1).
+    """
+    gradient = logits.sub_(normaliser[:, None]).exp_()
+    if smoothing:
+        gradient -= smoothing / logits.shape[-1]
+    return gradient.scatter_add_(-1, gold, torch.full_like(gold, 1, dtype=gradient.dtype) * (smoothing - 1))

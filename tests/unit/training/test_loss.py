@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import few
 from tram.training.loss import cross_entropy
@@ -152,3 +153,48 @@ def test_no_more_logits_than_a_chunk_stand_in_memory(chunk: int, monkeypatch: py
     loss.backward()
     assert sum(rows) == 20, "every token's logits are formed once"
     assert max(rows) <= chunk
+
+
+class Products(TorchDispatchMode):
+    """The dtypes of the operands of all matrix products inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(name in str(function) for name in ("aten.mm", "aten.addmm", "aten.linear", "aten.matmul")):
+            self.dtypes |= {argument.dtype for argument in args[-2:]}
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shares", [None, 1e-6])
+def test_under_autocast_all_products_are_in_half_precision_and_come_near(
+    dtype: torch.dtype, shares: float | None
+) -> None:
+    """Gradients too, and with token weights so small that float16 alone would lose them."""
+    states, weight, bias, labels = case(600, width=16, vocabulary=900, dtype=torch.float32)
+    share = None if shares is None else torch.full((600,), shares)
+    factor = 1.0 if shares is None else shares
+    exact = torch.autograd.grad(expected(states, weight, bias, labels, 0.1) * factor, (states, weight, bias))
+    with Products() as products, torch.autocast("cpu", dtype):
+        loss, _ = cross_entropy(states, weight, bias, labels, 0.1, 512, share)
+    loss.backward()
+    assert products.dtypes == {dtype}
+    for one, other in zip((states.grad, weight.grad, bias.grad), exact, strict=True):
+        assert one is not None
+        assert one.dtype == torch.float32
+        assert (one - other).norm() < 0.02 * other.norm()
+
+
+def test_the_gradient_of_half_precision_states_survives_a_loss_scaler() -> None:
+    """The scale of a loss scaler is beyond the range of float16."""
+    states, weight, bias, labels = case(20, dtype=torch.float32)
+    half = states.detach().half().requires_grad_()
+    share = torch.full((20,), 1e-5)
+    loss, _ = cross_entropy(half, weight, bias, labels, 0.0, 512, share)
+    (loss * 2.0**17).backward()
+    (exact,) = torch.autograd.grad(expected(states, weight, bias, labels, 0.0) * 1e-5 * 2**17, (states,))
+    assert half.grad is not None
+    assert (half.grad.float() - exact).norm() < 0.02 * exact.norm()
