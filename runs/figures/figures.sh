@@ -35,6 +35,8 @@ recipe() { # DATA START RUNS OPTION ...              how the variants of the nex
     recipe=(--data "$1" --start "$2" --runs "$3" --updates 500 "${@:4}")
 }
 
+python runs/figures/architecture.py # the picture at the top of the README; needs no run
+
 test=("$synthetic/raw/test.en" "$synthetic/raw/test.de")
 figures synthetic "${test[@]}" "$synthetic/memory" --model "$synthetic/memory" --baseline "$synthetic/memory/train/model"
 analyze synthetic attention "${test[@]}" --model "$synthetic/memory"
