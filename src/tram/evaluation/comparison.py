@@ -3,7 +3,7 @@
     differences = compare_suites(read_results("memory.json"), read_results("control.json"))
     print(differences_table(differences))
 
-The files that `tram contrast --json` writes are compared. An item that one of the models leaves unjudged is left out for
+Input are the files that `tram contrast --json` writes. An item that one of the models leaves unjudged is left out for
 both.
 """
 

@@ -44,9 +44,14 @@ def _is_content(word: str, language: Language) -> bool:
 
 
 def target_words(sentence: str, target: Language) -> set[str]:
-    """Return the nouns of a target sentence, without their endings; all content words if nothing marks nouns."""
-    words = [word for word in tokens(sentence) if _is_content(word, target)]
-    return {target.stem_of(word) for word in words if target.noun is None or target.noun.fullmatch(word)}
+    """Return the nouns of a target sentence, without their endings; all content words if nothing marks nouns.
+
+    Where a capital letter marks them, the first word is left out: it may be anything.
+    """
+    words = tokens(sentence, words_only=True)
+    if target.noun is not None:
+        words = [word for word in words[1:] if target.noun.fullmatch(word)]
+    return {target.stem_of(word) for word in words if _is_content(word, target)}
 
 
 def term_variants(sources: Documents, references: Documents, source: Language, target: Language) -> Lexicon:

@@ -32,3 +32,9 @@ def test_case_and_punctuation_do_not_matter(text: str) -> None:
     lowered = text.lower()
     assert held_out_noun(text) == held_out_noun(lowered)
     assert held_out_sentence(text) == held_out_sentence(f"  {lowered} !")
+
+
+@given(st.text(min_size=1))
+def test_the_halves_part_what_is_held_out(text: str) -> None:
+    for held_out in (held_out_noun, held_out_sentence):
+        assert held_out(text, half=1) + held_out(text, half=2) == held_out(text)
