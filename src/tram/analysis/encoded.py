@@ -56,5 +56,5 @@ def memory_units(translator: Translator) -> dict[str, Memory]:
     found = {name: unit for name, unit in translator.model.contexts().items() if isinstance(unit, Memory)}
     if not found:
         where = translator.folder or "the model"
-        raise InputError(f"{where}: has no memory to analyze; give a model finetuned with `memory:` in its config")
+        raise InputError(f"{where}: has no memory to inspect; give a model finetuned with `memory:` in its config")
     return found

@@ -81,7 +81,7 @@ class DocumentTrace:
     def update_words(self, unit: str, sentence: int) -> list[WordSpan]:
         """Return the words of a sentence that a unit's update attends to."""
         side = self.document.decoder_input if is_target(unit) else self.document.source
-        return word_spans(self.text, side[0, sentence])
+        return sentence_words(self.text, side[0, sentence])
 
     def output_words(self, unit: str, sentence: int) -> list[WordSpan]:
         """Return the words of a sentence that attend to a unit's slots; in the decoder, where they are predicted."""
@@ -89,7 +89,7 @@ class DocumentTrace:
 
     def predicted_words(self, sentence: int) -> list[WordSpan]:
         """Return the words of the target sentence, at the positions where they are predicted."""
-        return word_spans(self.text, self.document.labels[0, sentence])
+        return sentence_words(self.text, self.document.labels[0, sentence])
 
     def maps(self, unit: str, sentence: int) -> Maps:
         """Return update attention (heads, slots, tokens) and output attention (heads, tokens, slots) of a sentence."""
@@ -147,7 +147,7 @@ def recorded_update_inputs(units: dict[str, Memory]) -> Iterator[dict[str, Tenso
             handle.remove()
 
 
-def word_spans(text: TextPipeline, ids: Tensor) -> list[WordSpan]:
+def sentence_words(text: TextPipeline, ids: Tensor) -> list[WordSpan]:
     """Return the words of one sentence without special tokens and punctuation; ids: (tokens,)."""
     bpe, special = text.bpe, text.special.control
     groups: list[list[int]] = []

@@ -19,10 +19,10 @@ from tram.analysis.paths import (
     masked_log_probabilities,
     search_by_effect,
     search_by_weight,
+    sentence_words,
     trace_document,
     with_slot,
     word_effects,
-    word_spans,
 )
 from tram.errors import InputError
 from tram.model.packing import Layout
@@ -40,7 +40,7 @@ def trace(prepared: Path) -> DocumentTrace:
 def test_words_are_whole_and_without_punctuation(prepared: Path) -> None:
     text = TextPipeline.load(prepared)
     ids = [1, *text.encode(["My neighbour sings, on the bridge."], "source")[0], 2, 0, 0]
-    found = word_spans(text, torch.tensor(ids))
+    found = sentence_words(text, torch.tensor(ids))
     assert [word.text.lower() for word in found] == ["my", "neighbour", "sings", "on", "the", "bridge"]
     positions = [position for word in found for position in word.positions]
     assert positions == sorted(set(positions))
