@@ -8,8 +8,8 @@ export TOKENIZERS_PARALLELISM ?= false
 
 .PHONY: demo test test-slow lint bench clean
 
-demo: $(VENV)/installed  ## a document translated by the model that comes with tram, and what its memory changed
-	$(BIN)/python runs/shipped/demo.py
+demo: $(VENV)/installed  ## translate a letter, or TEXT=your.txt, with and without the memory
+	$(BIN)/python runs/shipped/demo.py $(TEXT)
 
 test: $(VENV)/installed  ## the test suite, under 8 minutes on two slow cores
 	$(BIN)/python -m pytest -m "not slow"

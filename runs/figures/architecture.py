@@ -32,8 +32,8 @@ DESCRIPTION = (
 )
 
 # Words between asterisks are highlighted: the noun, and the pronouns that need it.
-SOURCE = ("The *parcel* is heavy.", "*It* is on the stairs.", "Can you bring *it* up?")
-TARGET = ("Das *Paket* ist schwer.", "*Es* liegt auf der Treppe.", "Kannst du *es* heraufbringen?")
+SOURCE = ("The *key* is new.", "*It* is on the table.", "Can you see *it*?")
+TARGET = ("Der *Schlüssel* ist neu.", "*Er* liegt auf dem Tisch.", "Kannst du *ihn* sehen?")
 
 INK, GREY, HIGHLIGHT = "#1F2328", "#59636E", "#FFE08A"
 ENCODER, DECODER = COLOURS[0], "#B34700"  # the palette's orange, darkened until it is legible as text on white

@@ -13,8 +13,10 @@ from itertools import groupby, tee
 from typing import TYPE_CHECKING
 
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
+from tram.filetypes.inline import word_spans
 from tram.filetypes.translate import Rendition
 from tram.filetypes.verbatim import Protected, VerbatimRules, protect
+from tram.translation.alignment import align_words
 
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
@@ -45,7 +47,8 @@ def translate_opened(
     for has_targets, group in groupby(files, key=_has_targets):
         if has_targets:
             for file in group:
-                yield file, [work.with_context(document) for document in file.documents]
+                rows = [work.with_context(document) for document in file.documents]
+                yield file, [work.aligned(*pair) for pair in zip(file.documents, rows, strict=True)]
         else:
             yield from work.in_lockstep(group)
 
@@ -76,9 +79,10 @@ class _Work:
         results = self.translator.translate_documents(documents(), self.advance)
         for file in files:
             rows: list[Row] = []
-            for _ in file.documents:
+            for document in file.documents:
                 texts = iter(next(results))
-                rows.append([self.rendition(sentence, texts) for sentence in prepared.pop(0)])
+                row = [self.rendition(sentence, texts) for sentence in prepared.pop(0)]
+                rows.append(self.aligned(document, row))
             yield file, rows
 
     def with_context(self, document: Sequence[Segment]) -> Row:
@@ -100,6 +104,18 @@ class _Work:
                 self.advance(len(wanted))
         return row
 
+    def aligned(self, document: Sequence[Segment], row: Row) -> Row:
+        """Add word alignments to the renditions of segments with tags, to place the tags by."""
+        result = list(row)
+        tagged = [i for i, segment in enumerate(document) if segment.tags and row[i] is not None]
+        pairs = [(document[i].text, rendition.text) for i in tagged if (rendition := row[i]) is not None]
+        spans = {_without_placeholders(text): word_spans(text) for pair in pairs for text in pair}
+        sources, targets = ([_without_placeholders(pair[side]) for pair in pairs] for side in (0, 1))
+        found = align_words(self.translator, sources, targets, lambda text: spans[text])
+        for i, (_, target), alignment in zip(tagged, pairs, found, strict=True):
+            result[i] = Rendition(target, alignment)
+        return result
+
     def prepare(self, segment: Segment) -> _Sentence | None:
         """Return what the model is given of a segment; None: it is not translated."""
         if not segment.translate:
@@ -107,8 +123,7 @@ class _Work:
         if self.has_sentinels:
             return _Sentence(protect(segment.text, self.rules))
         # Without sentinels the model cannot carry placeholders: they are put back by position
-        text = " ".join("".join(" " if is_placeholder(c) else c for c in segment.text).split())
-        return _Sentence([Protected(text, ())])
+        return _Sentence([Protected(" ".join(_without_placeholders(segment.text).split()), ())])
 
     def rendition(self, sentence: _Sentence | None, texts: Iterator[str]) -> Rendition | None:
         """Return the translation of a segment, its spans put back."""
@@ -123,3 +138,8 @@ class _Work:
     def one_by_one(self, texts: list[str]) -> list[str]:
         """Translate pieces of a sentence on their own."""
         return [translations[0] for translations in self.translator.translate_documents([text] for text in texts)]
+
+
+def _without_placeholders(text: str) -> str:
+    """Return a text of the same length with a blank for every placeholder."""
+    return "".join(" " if is_placeholder(c) else c for c in text)
