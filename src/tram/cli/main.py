@@ -3,7 +3,11 @@
 What a subcommand needs is imported inside it, so that `tram --help` answers at once.
 """
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -44,16 +48,46 @@ def _main(
         raise typer.Exit
 
 
+class Stopped(BaseException):
+    """A signal that ends the command. Not a KeyboardInterrupt, which typer would swallow."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise `Stopped` at Ctrl-C and SIGTERM, so that temporary files and workers are cleaned up; once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
+        raise Stopped(number)
+
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:  # ignored: nohup, or a job in the background
+                before[number] = signal.signal(number, stop)
+    except ValueError:  # not in the main thread: the program that runs us handles signals
+        pass
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
     try:
-        app(gathered(sys.argv[1:]), prog_name="tram")
+        with stoppable():
+            app(gathered(sys.argv[1:]), prog_name="tram")
     except InputError as error:
         print(f"tram: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except Stopped as signalled:
         print("tram: stopped", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(128 + signalled.number)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

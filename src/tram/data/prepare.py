@@ -10,32 +10,42 @@ reporting. A second call skips finished work; after a kill, finished caches are 
 import json
 import os
 import shutil
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tram.data.arrays import VERSION, SplitWriter
+from tram.data.arrays import VERSION, PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
+from tram.data.workers import Workers
 from tram.errors import InputError
-from tram.files import content_fingerprint, fingerprint, replacing, write_json, write_problem
+from tram.files import (
+    check_folder_writable,
+    content_fingerprint,
+    fingerprint,
+    flush_to_disk,
+    locked,
+    replacing,
+    write_json,
+    write_problem,
+)
 from tram.progress import Progress
 from tram.text.bpe import BPE
+from tram.text.languages import check_language
 from tram.text.moses import moses
 from tram.text.pipeline import Side, TextPipeline
 from tram.text.truecasing import Truecaser, count_cases
 
 CHUNK = 500  # sentences per worker task
+MAX_MERGES = 1_000_000
+MAX_WORKERS = 1_000
 MAX_CHARACTERS = 5_000  # longer lines are not sentences and would be cut in training anyway
 X = TypeVar("X")
-Y = TypeVar("Y")
 FilePair = tuple[Path, Path]
 DocumentSides = tuple[list[str], list[str]]  # both sides of one document
 
@@ -56,8 +66,12 @@ class PrepareSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
             raise InputError(f"held-out fraction {self.held_out}: give a number from 0 to below 1, for example 0.01")
-        if self.merges < 0:
-            raise InputError(f"merges {self.merges}: give 0 or more, for example 30000")
+        if not 0 <= self.merges <= MAX_MERGES:
+            raise InputError(f"merges {self.merges}: give a number from 0 to {MAX_MERGES:,}, for example 30000")
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed {self.seed}: give 0 or more, for example 1")
+        for language in (self.source_language, self.target_language):
+            check_language(language)
 
 
 @dataclass
@@ -94,42 +108,67 @@ def prepare(
             source_language=given.source_language,
             target_language=given.target_language,
         )
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise InputError(f"workers {workers}: give a number of processes from 1 to {MAX_WORKERS:,}")
     key = fingerprint([_identity(train), _identity(dev), vars(settings), given and given.fingerprint])
-    about = _read_json(out / "prepared.json")
-    if about.get("key") == key and all((out / name).exists() for name in _files(about["splits"])):
-        return about | {"skipped": True}
-    _make_writable(out)
-    cache = out / ".cache"
-    _make_writable(cache)
-    pool = Workers(workers or os.cpu_count() or 1)
-    try:
-        tokenised = [_tokenise(cache, pair, settings, pool, count=given is None) for pair in train]
-        tokenised_dev = [_tokenise(cache, pair, settings, pool, count=False) for pair in dev]
-        held_out = _choose_held_out([n for part in tokenised for n in part.sentences], settings)
-        pipeline = given or _learn(cache, tokenised, held_out, settings, key)
-        pipeline.save(cache)
-        documents = {
-            "train": _select(_documents(tokenised), held_out, False),
-            "held": _select(_documents(tokenised), held_out, True),
-            "dev": _documents(tokenised_dev),
-        }
-        splits = _encode(cache, documents, pipeline, pool)
-        _write_raw(cache / "held.jsonl", _select(_raw(train, settings), held_out, True))
-        _write_raw(cache / "dev.jsonl", _raw(dev, settings))
-    except OSError as error:
-        raise InputError(write_problem(out, error)) from error
-    finally:
-        pool.close()
-    about = {
-        "version": VERSION,
-        "key": key,
+    with locked(out):
+        about = _read_json(out / "prepared.json")
+        if about.get("key") == key and _is_complete(out, about):
+            return about | {"skipped": True}
+        cache = out / ".cache"
+        check_folder_writable(out)
+        try:
+            cache.mkdir(exist_ok=True)
+            with Workers(workers or os.cpu_count() or 1) as processes:
+                about = {"version": VERSION, "key": key}
+                about |= _prepare(cache, train, dev, settings, given, key, processes)
+            _install(cache, out, about)
+        except OSError as error:
+            raise InputError(write_problem(out, error)) from error
+    return about
+
+
+def _prepare(
+    cache: Path,
+    train: Sequence[FilePair],
+    dev: Sequence[FilePair],
+    settings: PrepareSettings,
+    given: TextPipeline | None,
+    key: str,
+    workers: Workers,
+) -> dict[str, Any]:
+    """Make all files in the cache, and return what `prepared.json` says of them."""
+    tokenised = [_tokenise(cache, pair, settings, workers, count=given is None) for pair in train]
+    tokenised_dev = [_tokenise(cache, pair, settings, workers, count=False) for pair in dev]
+    held_out = _choose_held_out([n for part in tokenised for n in part.sentences], settings)
+    pipeline = given or _learn(cache, tokenised, held_out, settings, key)
+    pipeline.save(cache)
+    documents = {
+        "train": _select(_documents(tokenised), held_out, False),
+        "held": _select(_documents(tokenised), held_out, True),
+        "dev": _documents(tokenised_dev),
+    }
+    splits = _encode(cache, documents, pipeline, workers)
+    _write_raw(cache / "held.jsonl", _select(_raw(train, settings), held_out, True))
+    _write_raw(cache / "dev.jsonl", _raw(dev, settings))
+    return {
         "text": pipeline.fingerprint,
         "vocabulary": pipeline.vocabulary,
         "splits": splits,
         "cut": sum(part.cut for part in tokenised + tokenised_dev),
     }
-    _install(cache, out, about)
-    return about
+
+
+def _is_complete(out: Path, about: dict[str, Any]) -> bool:
+    """Return whether a prepared folder has all its files, undamaged."""
+    try:
+        data = PreparedData.open(out)
+        for name in data.splits:
+            data.split(name)
+        data.text()
+    except InputError:
+        return False
+    return all((out / name).exists() for name in _files(about["splits"]))
 
 
 def _identity(pairs: Sequence[FilePair]) -> list[Any]:
@@ -143,32 +182,22 @@ def _identity(pairs: Sequence[FilePair]) -> list[Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return about if isinstance(about, dict) else {}
-
-
-def _make_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InputError(write_problem(folder, error)) from None
 
 
 # First pass: tokenise.
 
 
-def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, pool: "Workers", count: bool) -> Tokenised:
+def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: Workers, count: bool) -> Tokenised:
     """Tokenise a pair of files into the cache, unless the cache has it already."""
     languages = (settings.source_language, settings.target_language)
     key = fingerprint([_identity([pair]), settings.pipeline, *languages, settings.format, count])
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
-    if about.exists() and result.path.exists():
-        counts = json.loads(about.read_text(encoding="utf-8"))
+    counts = _read_json(about)
+    if result.path.exists() and counts.get("size") == result.path.stat().st_size:
         result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
     cases = (Counter[str](), Counter[str]())
@@ -179,7 +208,7 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, pool: "Wor
         temporary.open("w", encoding="utf-8") as file,
         Progress(f"tokenising {pair[0].name}", unit="sentences") as progress,
     ):
-        for chunk in pool.ordered(_tokenise_chunk, ((options, chunk) for chunk in _chunks(documents))):
+        for chunk in workers.ordered(_tokenise_chunk, ((options, chunk) for chunk in _chunks(documents))):
             for document in chunk.documents:
                 file.write(json.dumps(document, ensure_ascii=False) + "\n")
                 result.sentences.append(len(document[0]))
@@ -192,7 +221,8 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, pool: "Wor
         progress.say(f"warning: {cut} are longer than {MAX_CHARACTERS:,} characters and are cut")
     if count:
         write_json(cache / f"{key}.cases", [dict(part) for part in cases])
-    write_json(about, {"sentences": result.sentences, "cut": result.cut})
+    size = result.path.stat().st_size
+    write_json(about, {"sentences": result.sentences, "cut": result.cut, "size": size})
     return result
 
 
@@ -290,7 +320,7 @@ def _encode(
     folder: Path,
     splits: dict[str, Iterator[DocumentSides]],
     text: TextPipeline,
-    pool: "Workers",
+    workers: Workers,
 ) -> dict[str, dict[str, int]]:
     """Write the ids of all splits and return their sizes."""
     sizes = {}
@@ -299,7 +329,7 @@ def _encode(
         writer = SplitWriter(folder, name, text.vocabulary)
         with Progress(f"encoding {name}", unit="sentences") as progress:
             pairs = (ParallelDocument(source, target) for source, target in documents)
-            for chunk in pool.ordered(_encode_chunk, ((pipeline, chunk) for chunk in _chunks(pairs))):
+            for chunk in workers.ordered(_encode_chunk, ((pipeline, chunk) for chunk in _chunks(pairs))):
                 for source, target in chunk:
                     writer.add(source, target)
                     progress.advance(len(source))
@@ -358,35 +388,7 @@ def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
     (out / "prepared.json").unlink(missing_ok=True)
     for name in _files(about["splits"]):
+        flush_to_disk(cache / name)
         os.replace(cache / name, out / name)
     write_json(out / "prepared.json", about)
     shutil.rmtree(cache)
-
-
-class Workers:
-    """Processes that work on a stream of tasks; results come in order, with few tasks in progress at a time."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._pool: ProcessPoolExecutor | None = None
-
-    def ordered(self, function: Callable[[X], Y], tasks: Iterable[X]) -> Iterator[Y]:
-        """Yield the results like `map`, without running far ahead of the consumer."""
-        if self.number == 1:
-            yield from map(function, tasks)
-            return
-        if self._pool is None:
-            # Not forked: the threads of tokenizers do not survive a fork.
-            self._pool = ProcessPoolExecutor(self.number, mp_context=get_context("spawn"))
-        pending: deque[Future[Y]] = deque()
-        for task in tasks:
-            pending.append(self._pool.submit(function, task))
-            if len(pending) >= 4 * self.number:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-    def close(self) -> None:
-        """Stop the processes."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
