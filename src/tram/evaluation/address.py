@@ -7,8 +7,9 @@
 
 A sentence is *marked* if it shows exactly one form. Agreement counts the sentences that are marked in the reference and
 in the translation; *balanced* is the mean of the shares of each form of the reference, so that a model that always says
-the same gets one half. Consistency is the share of a document's marked translations that have its most frequent form,
-over documents with at least two of them.
+the same gets one half. *First* counts the first sentence of each document that the reference marks, *later* the others.
+Consistency is the share of a document's marked translations that have its most frequent form, over documents with at
+least two of them.
 """
 
 import re
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tram.evaluation.language import AddressRules, Language, tokens
-from tram.evaluation.shares import mean_of_known, ratio, share
+from tram.evaluation.shares import Share, mean_of_known, ratio, share
 from tram.evaluation.significance import Values
 
 Documents = Sequence[Sequence[str]]
@@ -117,6 +118,8 @@ def _system(right: list[list[str | None]], forms: list[list[str | None]], names:
         "agreement": share(counts, partial(_agreement, size=len(names))),
         "balanced": share(counts, lambda sums: mean_of_known(_recalls(sums, len(names)))),
         "recall": recall,
+        "first": share([_places(*pair, first=True) for pair in zip(right, forms, strict=True)], ratio()),
+        "later": share([_places(*pair, first=False) for pair in zip(right, forms, strict=True)], ratio()),
         "consistency": share([_kept(document) for document in forms], ratio()),
     }
 
@@ -141,6 +144,15 @@ def _counts(right: list[str | None], forms: list[str | None], names: list[str]) 
     return [pairs[a, b] for a in names for b in names]
 
 
+def _places(right: list[str | None], forms: list[str | None], first: bool) -> list[int]:
+    """Count agreeing and marked pairs: where the reference marks its document's first form, or behind that."""
+    opening = next((place for place, form in enumerate(right) if form), len(right))
+    pairs = [
+        (a, b) for place, (a, b) in enumerate(zip(right, forms, strict=True)) if a and b and (place == opening) == first
+    ]
+    return [sum(a == b for a, b in pairs), len(pairs)]
+
+
 def _kept(forms: list[str | None]) -> list[int]:
     """Sentences with a document's most frequent form, and marked ones; nothing for fewer than two."""
     count = Counter(form for form in forms if form)
@@ -160,13 +172,12 @@ def address_table(summary: Mapping[str, Any]) -> str:
         "",
         f"{'':<16}" + "".join(f"{name:<20}" for name in systems),
     ]
-    rows = {"agreement": "agreement", "balanced": "balanced", "consistency": "consistency"}
-    for label, key in rows.items():
-        lines.append(f"{label:<16}" + "".join(f"{values[key]:<20}" for values in systems.values()))
-        if key == "balanced":
-            for form in reference["marked"]:
-                cells = "".join(f"{values['recall'][form]:<20}" for values in systems.values())
-                lines.append(f"{f'  where {form}':<16}{cells}")
+    rows: dict[str, list[Share]] = {"agreement": [values["agreement"] for values in systems.values()]}
+    rows |= {f"  {place}": [values[place] for values in systems.values()] for place in ("first", "later")}
+    rows["balanced"] = [values["balanced"] for values in systems.values()]
+    rows |= {f"  where {form}": [values["recall"][form] for values in systems.values()] for form in reference["marked"]}
+    rows["consistency"] = [values["consistency"] for values in systems.values()]
+    lines += [f"{label:<16}" + "".join(f"{cell:<20}" for cell in cells) for label, cells in rows.items()]
     lines.append(f"{'both marked':<16}" + "".join(f"{values['both_marked']:<20,}" for values in systems.values()))
     lines.append(f"consistency of the reference: {reference['consistency']}")
     return "\n".join(line.rstrip() for line in lines)

@@ -78,6 +78,12 @@ def test_agreement_counts_sentences_that_are_marked_on_both_sides() -> None:
     assert found["marked"] == {"T": 1, "V": 5}
 
 
+def test_the_first_choice_of_a_document_is_counted_apart() -> None:
+    found = measured([[NEITHER, T, T, V], [V, V]], [[T, V, T, V], [V, NEITHER]])["own"]
+    assert found["first"].value == 1 / 2  # the second sentence of the first document, the first of the second
+    assert found["later"].value == 1
+
+
 def test_who_always_says_the_same_gets_one_half_when_balanced() -> None:
     found = measured([[T], [V], [V], [V]], [[V], [V], [V], [V]])["own"]
     assert found["agreement"].value == 3 / 4
