@@ -1,0 +1,20 @@
+"""Sentence pairs with copy sentinels, separators and masks for the first stage of the shipped model.
+
+python runs/shipped/augment.py SOURCE TARGET OUT_SOURCE OUT_TARGET [SEED]
+"""
+
+import sys
+from random import Random
+
+from tram.data.corpus import read_parallel, write_parallel
+from tram.data.sentinels import augmented
+
+
+def main(source: str, target: str, out_source: str, out_target: str, seed: str = "2") -> None:
+    """Read a corpus and write the augmented one."""
+    random = Random(int(seed))
+    write_parallel(out_source, out_target, (augmented(document, random) for document in read_parallel(source, target)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
