@@ -34,9 +34,10 @@ from tram.model.folder import (
 from tram.model.transformer import Transformer
 from tram.progress import Progress
 from tram.training.checkpoints import VERSION, Checkpoints, average
+from tram.training.document_stage import DocumentStage
 from tram.training.log import Losses, Metrics
 from tram.training.optimizers import load_optimizer_tensors, make_optimizer, optimizer_tensors, renumbered, set_rate
-from tram.training.stages import DocumentStage, Processes, SentenceStage, Stage
+from tram.training.stages import Processes, SentenceStage, Stage
 
 RECENT = 50  # updates that the reported speed is a mean of
 

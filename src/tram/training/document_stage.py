@@ -1,0 +1,271 @@
+"""The second stage of training: updates on windows of documents, sentence by sentence in order, with their memories."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from tram.config import FinetuneConfig
+from tram.data.arrays import Split
+from tram.data.batches import DocumentPlan, Rows, collate_documents
+from tram.model.state import State
+from tram.model.transformer import Transformer
+from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
+
+Weights = npt.NDArray[np.float64]  # of a token at each step
+
+
+class DocumentStage(Stage):
+    """Stage "finetune": a group of documents is read sentence by sentence in parallel; a window of it is an update.
+
+    A window consists of pieces that fit the token budget. From piece to piece goes the detached state of `reread`
+    sentences ago; those sentences are read again with the current weights, so that gradients reach as far back as in
+    the uncut window. With gradient depth `full` nothing is read again inside a window: gradients go through the state
+    from piece to piece (`connected_loss`), and end at the sentences that the window reads again.
+    """
+
+    config: FinetuneConfig
+
+    def __init__(
+        self, model: Transformer, config: FinetuneConfig, seed: int, processes: Processes, split: Split
+    ) -> None:
+        super().__init__(model, config, seed, processes)
+        self.split = split
+        self.plan = DocumentPlan(split, config.documents, config.max_length_gap, model.config.max_length, seed)
+        require_pairs(int((self.plan.source_lengths > 0).sum()))
+        self.groups = len(self.plan.epoch(0))
+        memory = model.config.memory
+        self.full = memory is not None and memory.depth == "full"
+        self.reach = gradient_reach(model)
+        self.group_number = 0  # counted through all epochs
+        self.step = 0  # sentences of the group that are done
+        self.reread = 0  # how many of them are read again
+        self.state = State.empty()  # before those; of the whole group
+        self._epoch: tuple[int, list[Rows]] = (-1, [])
+
+    def describe(self) -> list[str]:
+        """Return the number of documents, sentences and groups."""
+        documents, sentences = len(self.plan.sentences), int(self.plan.sentences.sum())
+        lines = [f"{documents:,} documents with {sentences:,} sentences in {self.groups:,} groups"]
+        return lines + truncation_warning(self.plan.truncated, self.model.config.max_length)
+
+    def group(self) -> Rows:
+        """Return the documents that are being read."""
+        epoch, number = divmod(self.group_number, self.groups)
+        if self._epoch[0] != epoch:
+            self._epoch = (epoch, self.plan.epoch(epoch))
+        return self._epoch[1][number]
+
+    def window(self, group: Rows) -> range:
+        """Return the sentences of the next update: as many as are drawn, at most what is left."""
+        left = self.plan.length(group) - self.step
+        if self.config.window != "document":
+            least, most = self.config.window
+            random = np.random.default_rng((self.seed, self.group_number, self.step))
+            left = min(left, int(random.integers(least, most + 1)))
+        return range(self.step, self.step + left)
+
+    def run_update(self, update: int, backward: Backward) -> LossSums:
+        """Accumulate the gradients of one window."""
+        group = self.group()
+        window = self.window(group)
+        per_step = self.plan.step_tokens(self.plan.target_lengths, group, window.start, window.stop)
+        sums = LossSums(tokens=int(per_step.sum()))
+        weights = self.token_weights(per_step)
+        pieces = self.plan.pieces(group, window.start, window.stop, self.config.tokens)
+        for loss, plain in self.losses(group, pieces, weights):
+            if loss is not None:
+                backward(loss)
+                sums.loss += float(loss.detach()) * sums.tokens
+                sums.plain += plain
+        self.step = window.stop
+        if self.step == self.plan.length(group):
+            self.group_number, self.step, self.reread, self.state = self.group_number + 1, 0, 0, State.empty()
+        return sums
+
+    def losses(self, group: Rows, pieces: list[range], weights: Weights) -> Iterator[tuple[Tensor | None, float]]:
+        """Yield the losses of a window, weighted and plain, each for one backward pass."""
+        if self.full and len(pieces) > 1:
+            yield self.connected_loss(group, pieces, weights)
+            return
+        start = pieces[0].start
+        for piece in pieces:
+            yield self.piece_loss(group, piece, weights[piece.start - start : piece.stop - start])
+
+    def token_weights(self, per_step: npt.NDArray[Any]) -> Weights:
+        """Return the weight of a token at each step."""
+        if self.config.weighting == "token":
+            return np.full(len(per_step), 1 / max(int(per_step.sum()), 1))
+        return 1 / (np.maximum(per_step, 1) * len(per_step))
+
+    def piece_loss(self, group: Rows, piece: range, weights: Weights | None = None) -> tuple[Tensor | None, float]:
+        """Return the weighted loss of this process's documents in a piece, and the plain sum; advance the state.
+
+        weights: of a token at each step; None: no gradients, only the plain sum.
+        """
+        mine = self.own_documents(len(group))
+        reread, self.reread = self.reread, min(self.reach, self.reread + len(piece))
+        if piece.start == 0:
+            self.begin(len(group))
+        steps = range(piece.start - reread, piece.stop)
+        if not len(mine) or not self.has_tokens(group[mine], steps):
+            return None, 0.0
+        rows = torch.as_tensor(mine, device=self.processes.device)
+        # At the start of a document the first memory is computed again, with its gradient
+        state = None if steps.start == 0 else self.state.select(rows)
+        part = self.read(group[mine], steps, reread, state, weights, self.reread)
+        self.state = self.state.put(rows, part.state.detach())
+        return part.loss, float(part.plain)
+
+    def connected_loss(self, group: Rows, pieces: list[range], weights: Weights) -> tuple[Tensor | None, float]:
+        """Return the same as `piece_loss` for a window of several pieces, with gradients through all of them.
+
+        Only the states at the edges of pieces are kept; the backward pass computes each piece again, from the last to
+        the first (`torch.utils.checkpoint`), so that no more than one piece is in memory.
+        """
+        mine = self.own_documents(len(group))
+        window = range(pieces[0].start, pieces[-1].stop)
+        reread, self.reread = self.reread, min(self.reach, self.reread + len(window))
+        if window.start == 0:
+            self.begin(len(group))
+        if not len(mine):
+            return None, 0.0
+        rows = torch.as_tensor(mine, device=self.processes.device)
+        kept_at = window.stop - self.reread  # the state before this step is carried to the next window
+        edges = sorted({window.start - reread, *(piece.stop for piece in pieces), kept_at})
+        # The first memory with its gradient, which goes through empty sentences too
+        state = self.state.select(rows) if edges[0] else self.model.initial_state(len(mine))
+        losses, plain = [], 0.0
+        for start, stop in itertools.pairwise(edges):
+            if start == kept_at:
+                self.state = self.state.put(rows, state.detach())
+            steps = range(start, stop)
+            if not self.has_tokens(group[mine], steps):
+                continue
+            passed = min(max(window.start - start, 0), len(steps))
+            own = weights[max(start - window.start, 0) : max(stop - window.start, 0)]
+            part = self.read_again_in_backward(group[mine], steps, passed, state, own)
+            losses.append(part.loss)
+            plain += float(part.plain.detach())
+            state = part.state
+        return (torch.stack(losses).sum() if losses else None), plain
+
+    def read_again_in_backward(
+        self, documents: Rows, steps: range, reread: int, state: State, weights: Weights
+    ) -> "PieceResult":
+        """Return what `read` does, without keeping anything for the backward pass but the state before the piece."""
+        names = list(state.tensors())
+        after: list[str] = []
+
+        def compute(_: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+            given = State.from_tensors(dict(zip(names, values, strict=True)))
+            part = self.read(documents, steps, reread, given, weights, 0)
+            tensors = part.state.tensors()
+            after[:] = tensors
+            return part.loss, part.plain, *tensors.values()
+
+        # An input with a gradient: without one, checkpoint would not compute the piece again
+        anchor = torch.zeros((), device=self.processes.device, requires_grad=True)
+        loss, plain, *tensors = checkpoint(compute, anchor, *state.tensors().values(), use_reentrant=True)
+        return PieceResult(loss, plain, State.from_tensors(dict(zip(after, tensors, strict=True))))
+
+    def has_tokens(self, documents: Rows, steps: range) -> bool:
+        """Return whether one of these sentences is not empty."""
+        return bool(self.plan.step_tokens(self.plan.source_lengths, documents, steps.start, steps.stop).any())
+
+    def read(
+        self,
+        documents: Rows,
+        steps: range,
+        reread: int,
+        state: State | None,
+        weights: Weights | None,
+        reread_next: int,
+    ) -> "PieceResult":
+        """Read some sentences of documents from `state` on, and return their loss and the state after them.
+
+        The first `reread` sentences had their loss in the piece before. weights: of a token at each of the others;
+        None: no gradients. The state returned is that before the last `reread_next` sentences.
+        """
+        device = self.processes.device
+        batch = collate_documents(self.split, documents, steps, self.model.config.max_length).to(device)
+        done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
+        new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
+        counted = done.layout.pack(new).nonzero().squeeze(1)
+        labels = done.layout.pack(batch.labels)
+        token_weights = None
+        if weights is not None:
+            by_step = torch.as_tensor(np.concatenate([np.zeros(reread), weights]), device=device)
+            token_weights = done.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(0, counted)
+        states = done.states.index_select(0, counted)
+        loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
+        return PieceResult(loss, plain, done.state)
+
+    def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
+        """Return the documents of a group that this process works on."""
+        return np.arange(documents)[self.processes.number :: self.processes.count]
+
+    def begin(self, documents: int) -> None:
+        """Start a new group with the initial state, detached."""
+        self.state = self.model.initial_state(documents).detach()
+
+    def held_out_loss(self, held_out: Split) -> tuple[float, int]:
+        """Compute the loss of documents in order with their reference history, from a stage of its own."""
+        evaluation = DocumentStage(self.model, self.config, 0, Processes(device=self.processes.device), held_out)
+        evaluation.reach = 0  # there are no gradients, so nothing has to be read again
+        plan = evaluation.plan
+        groups = plan.groups(np.argsort(plan.sentences, kind="stable"))
+        total, tokens = 0.0, 0
+        for group in groups[self.processes.number :: self.processes.count]:
+            for piece in plan.pieces(group, 0, plan.length(group), self.config.tokens):
+                total += evaluation.piece_loss(group, piece)[1]
+            tokens += int(plan.step_tokens(plan.target_lengths, group, 0, plan.length(group)).sum())
+        return total, tokens
+
+    def position(self) -> dict[str, Any]:
+        """Return the group, how far it is, and how many sentences are read again."""
+        return {"group": self.group_number, "step": self.step, "back": self.reread}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of the group, zero where it is another process's: the sum is that of all."""
+        found = {}
+        for name, value in self.state.tensors().items():
+            rows = torch.as_tensor(self.own_documents(len(value)), device=value.device)
+            found[name] = torch.zeros_like(value).index_copy(0, rows, value.index_select(0, rows))
+        return found
+
+    def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Continue in the middle of a document."""
+        self.group_number, self.step, self.reread = position["group"], position["step"], position["back"]
+        self.state = State.from_tensors(tensors).to(self.processes.device)
+
+
+@dataclass(frozen=True)
+class PieceResult:
+    """The loss of a piece, weighted and plain, and the state to continue from."""
+
+    loss: Tensor
+    plain: Tensor
+    state: State
+
+
+def gradient_reach(model: Transformer) -> int:
+    """Return how many sentences before a piece take part in its gradient; with depth `full`, 1 for each unit.
+
+    A memory reaches back `depth` sentences. What it was updated from there may have read another memory, which reaches
+    back as far again: depth × the longest chain of units, each of which feeds the next.
+    """
+    memory = model.config.memory
+    if memory is None:
+        return 0
+    encoder, decoder = model.encoder.contexts(), model.decoder.contexts()
+    # The first self-attention of the decoder comes before any attention to the source: nothing of the encoder is in it.
+    behind_encoder = [name for name in decoder if name != model.decoder.layers[0].self_attention.name]
+    chain = max(len(decoder), len(encoder) + len(behind_encoder))
+    return chain * (1 if memory.depth == "full" else memory.depth)
