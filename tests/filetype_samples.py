@@ -1,7 +1,9 @@
 """One small file of each type with everything that the type should keep, for the tests of `tram.filetypes`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tram.filetypes import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,7 @@ class Sample:
     content: bytes
     sentences: tuple[str, ...]
     bilingual: bool = False
+    options: ReadOptions = field(default_factory=ReadOptions)
 
 
 def plain_text() -> Sample:
@@ -200,6 +203,65 @@ def vtt() -> Sample:
     return Sample("film.vtt", VTT.encode(), sentences)
 
 
+XLIFF = """<?xml version='1.0' encoding="UTF-8"?>
+<!-- kept -->
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
+ <file original="a.html" source-language="en" datatype="html"  ><body>
+  <trans-unit id="1"><source>Open the <g id="1">file &amp; folder</g><x id="2"/>. Done.</source></trans-unit>
+  <trans-unit id="2">
+    <source>Already done.</source>
+    <target state='final'>Schon fertig.</target>
+  </trans-unit>
+  <trans-unit id="3" translate="no"><source>Left alone.</source><target/></trans-unit>
+  <trans-unit id="4">
+    <source>Hello <ph id="1">%s</ph>, a <bpt id="1">&lt;b></bpt>bold<ept id="1">&lt;/b></ept> one!</source>
+    <target state="new">Hello <ph id="1">%s</ph>, a one!</target></trans-unit>
+  <trans-unit id="5"><source>Two. Segments.</source>
+    <seg-source><mrk mtype="seg" mid="0">Two.</mrk> <mrk mtype="seg" mid="1">Segments.</mrk></seg-source>
+    <alt-trans><target>not this</target></alt-trans></trans-unit>
+  <trans-unit id="6"><source><![CDATA[Raw <b>text</b>]]></source><target></target></trans-unit>
+ </body></file>
+ <file original="b" source-language="en" datatype="plaintext"><body>
+  <trans-unit id="1"><source>Second <mrk mtype="protected">file</mrk>.</source></trans-unit>
+ </body></file>
+</xliff>
+"""
+
+
+def xliff() -> Sample:
+    sentences = (
+        "Open the file & folder.",
+        "Done.",
+        "Already done.",
+        "Left alone.",
+        "Hello %s, a bold one!",
+        "Two.",
+        "Segments.",
+        "Raw <b>text</b>",
+        "Second file.",
+    )
+    return Sample("texts.xlf", XLIFF.encode(), sentences, bilingual=True)
+
+
+TMX = """<?xml version="1.0"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-US" datatype="xml"/>
+<body>
+  <tu><tuv xml:lang="en-US"><seg>Save <bpt i="1">&lt;i></bpt>your<ept i="1">&lt;/i></ept> work.</seg></tuv>
+    <tuv xml:lang="fr"><seg>Enregistrez votre travail.</seg></tuv></tu>
+  <tu>
+    <tuv xml:lang="en-US"><seg>Done.</seg></tuv>
+    <tuv xml:lang="DE-DE"><seg>Fertig.</seg></tuv>
+  </tu>
+</body></tmx>
+"""
+
+
+def tmx() -> Sample:
+    options = ReadOptions(target_language="de")
+    return Sample("memory.tmx", TMX.encode(), ("Save your work.", "Done."), bilingual=True, options=options)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
@@ -207,4 +269,6 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "po": po,
     "srt": srt,
     "vtt": vtt,
+    "xliff": xliff,
+    "tmx": tmx,
 }

@@ -199,7 +199,8 @@ def _cut(items: Sequence[Item], regions: list[tuple[int, int]]) -> tuple[list[It
         for border in () if is_cut else inside:  # what cannot be cut belongs whole to the sentences on both sides
             starts[border], ends[border] = len(result), len(result)
         position += length
-    return result, [(starts[start], ends[end]) for start, end in regions]
+    ranges = [(starts[start], ends[end]) for start, end in regions]
+    return result, [(first, last) for first, last in ranges if first < last]
 
 
 def find_partners(items: Sequence[Item]) -> dict[int, int]:

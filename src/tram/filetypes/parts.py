@@ -9,11 +9,13 @@ from tram.filetypes.blocks import Block, Event, Item
 class Part:
     """A text and its blocks in reading order.
 
+    span: the stretch of the source that is written, for files of which each stretch is a document.
     Formats override `write_block` if new text is more than escaped text in its place.
     """
 
-    def __init__(self, source: str, blocks: Iterable[Block]) -> None:
+    def __init__(self, source: str, blocks: Iterable[Block], span: tuple[int, int] | None = None) -> None:
         self.source = source
+        self.span = span or (0, len(source))
         self.blocks = list(blocks)
         self.edits: list[tuple[int, int, str]] = []  # start, end, new text: for example the language of a page
         self._outer = _nest(self.blocks)
@@ -28,7 +30,7 @@ class Part:
         """Return the text with translations, one per segment; None keeps the source."""
         given = iter(translations)
         self._translations = {id(block): [next(given) for _ in block.segments] for block in self.blocks}
-        return self._splice(0, len(self.source), self._outer)
+        return self._splice(*self.span, self._outer)
 
     def escape(self, text: str) -> str:
         """Return new text as the format writes it."""

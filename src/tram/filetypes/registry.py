@@ -3,11 +3,13 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
-from tram.filetypes import html, markdown, plain_text, po, srt, vtt
+from tram.filetypes import html, markdown, plain_text, po, srt, tmx, vtt, xliff
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
 # By content in this order: packages first, the vaguest last.
 FILETYPES: tuple[FileType, ...] = (
+    xliff.FILETYPE,
+    tmx.FILETYPE,
     html.FILETYPE,
     vtt.FILETYPE,
     srt.FILETYPE,

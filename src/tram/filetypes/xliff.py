@@ -1,0 +1,147 @@
+"""XLIFF 1.2 and 2.x: empty targets are filled and their state set, existing ones are kept and are context."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tram.errors import InputError
+from tram.filetypes.base import FileType, ReadOptions, Translation
+from tram.filetypes.blocks import Block, Event
+from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.xml_inline import inline_items, plain_text
+from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, with_attribute
+
+# States of a target that a translator has not worked on.
+UNTRANSLATED = frozenset({"new", "needs-translation", "needs-l10n", "initial"})
+
+
+class XliffPart(Part):
+    """One `<file>` of an XLIFF, with what precedes it; `data` of a block is what surrounds a new target."""
+
+    def __init__(self, source: str, file: Element, span: tuple[int, int], options: ReadOptions, version: int) -> None:
+        self.options = options
+        self.version = version
+        self.units: dict[int, Element] = {}  # the element that has the state, by block
+        super().__init__(source, self._blocks(source, file), span)
+
+    def _blocks(self, source: str, file: Element) -> Iterator[Block]:
+        for element in file.walk():
+            if element.name == ("trans-unit" if self.version == 1 else "segment"):
+                block = self._block(source, element)
+                if block is not None:
+                    self.units[id(block)] = element
+                    yield block
+
+    def _block(self, source: str, unit: Element) -> Block | None:
+        original, target = unit.find("source"), unit.find("target")
+        if original is None:
+            return None
+        segmented = unit.find("seg-source") or original
+        keep_lines = unit.inherited("xml:space") == "preserve" or original.inherited("xml:space") == "preserve"
+        data = _original_data(source, unit)
+        items = inline_items(source, segmented, keep_lines, data)
+        if not any(item.text.strip() for item in items):
+            return None
+        state = unit.attributes.get("state") if self.version > 1 else target and target.attributes.get("state")
+        existing = inline_items(source, target, keep_lines, data) if target else []
+        is_done = any(item.text.strip() for item in existing) and not (
+            state in UNTRANSLATED
+            and (self.version == 1 or (target and plain_text(source, target) == plain_text(source, original)))
+        )
+        prefix, suffix, start, end = _place(source, segmented, target)
+        return Block(
+            items,
+            self.options.source_language,
+            start,
+            end,
+            target=existing if is_done else None,
+            target_language=self.options.target_language,
+            translate=unit.inherited("translate") != "no",
+            bilingual=True,
+            data=(prefix, suffix),
+        )
+
+    def write(self, translations: Sequence[Translation | None]) -> str:
+        """Return the file; in version 2 the state is an attribute of the segment."""
+        fixed, given = list(self.edits), iter(translations)
+        for block in self.blocks:
+            found = [next(given) for _ in block.segments]
+            if self.version > 1 and block.changes(found):
+                unit = self.units[id(block)]
+                doubtful = any(new is not None and new.doubtful for new in found)
+                tag = with_attribute(
+                    self.source[unit.start : unit.inner], "state", "initial" if doubtful else "translated"
+                )
+                self.edits.append((unit.start, unit.inner, tag))
+        try:
+            return super().write(translations)
+        finally:
+            self.edits = fixed
+
+    def escape(self, text: str) -> str:
+        """Return text as XML."""
+        return escape_xml(text)
+
+    def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
+        """Return the new target."""
+        prefix, suffix = block.data
+        if self.version == 1:
+            doubtful = any(new is not None and new.doubtful for new in translations)
+            lead, tag = re.fullmatch(r"(\s*)(.*)", prefix, re.DOTALL).groups()  # type: ignore[union-attr]
+            prefix = lead + with_attribute(tag, "state", "needs-review-translation" if doubtful else "translated")
+        return prefix + super().write_block(block, events, translations) + suffix
+
+
+def _place(source: str, original: Element, target: Element | None) -> tuple[str, str, int, int]:
+    """Return the tags of a target and the place that it takes."""
+    if target is not None:
+        tag = source[target.start : target.inner]
+        name = re.match(r"<([^\s/>]+)", tag)[1]  # type: ignore[index]
+        opening = tag if target.inner_end < target.end else f"{tag[:-2].rstrip()}>"
+        return opening, f"</{name}>", target.start, target.end
+    name = re.match(r"<([^\s/>]+)", source[original.start :])[1]  # type: ignore[index]
+    name = name.replace("seg-source", "target").replace("source", "target")
+    siblings = original.parent.nodes if original.parent else []
+    before = siblings[siblings.index(original) - 1] if siblings.index(original) else None
+    is_blank = isinstance(before, Text) and not source[before.start : before.end].strip()
+    indentation = source[before.start : before.end] if before and is_blank else ""
+    return f"{indentation}<{name}>", f"</{name}>", original.end, original.end
+
+
+def _original_data(source: str, unit: Element) -> dict[str, str]:
+    stored = unit.parent.find("originalData") if unit.parent else None
+    if stored is None:
+        return {}
+    return {element.attributes.get("id", ""): plain_text(source, element) for element in stored.children}
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read an XLIFF file: one document for each `<file>` in it."""
+    decoded = decode_xml(name, content)
+    text = decoded.text
+    root = parse_xml(name, text)
+    version = root.attributes.get("version", "")
+    if root.name != "xliff" or version[:1] not in ("1", "2"):
+        raise InputError(f"{name}: is no XLIFF 1.x or 2.x file; check its root element and version")
+    major = int(version[0])
+    files = [element for element in root.walk() if element.name == "file"]
+    if not files:
+        raise InputError(f"{name}: has no <file> element; check that it is whole")
+    spans = pairwise([0, *(file.start for file in files[1:]), len(text)])
+    parts = [XliffPart(text, file, span, options, major) for file, span in zip(files, spans, strict=True)]
+    if options.target_language is not None:
+        holders = files if major == 1 else [root]
+        attribute = "target-language" if major == 1 else "trgLang"
+        for part, holder in zip(parts, holders, strict=False):
+            if attribute not in holder.attributes:
+                tag = with_attribute(text[holder.start : holder.inner], attribute, options.target_language)
+                part.edits.append((holder.start, holder.inner, tag))
+    return PartsDocument([[part] for part in parts], lambda texts: decoded.encode("".join(texts), references=True))
+
+
+FILETYPE = FileType(
+    "xliff",
+    (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"),
+    matches=lambda content: re.search(rb"<(?:\w+:)?xliff[\s>]", content.replace(b"\0", b"")[:4096]) is not None,
+    read=read,
+)

@@ -1,0 +1,85 @@
+"""Inline elements of the translators' formats, XLIFF and TMX: pairs, placeholders, protected text."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tram.filetypes.blocks import Item, find_partners
+from tram.filetypes.html_tags import VOID, text_items
+from tram.filetypes.xml_source import Element, Text
+
+PAIRS = frozenset({"g", "mrk", "pc", "hi"})  # elements around text
+STARTS = frozenset({"bpt", "bx", "sc", "sm"})
+ENDS = frozenset({"ept", "ex", "ec", "em"})
+CODE_TAG = re.compile(r"\s*<(/?)([A-Za-z][\w:.-]*)[^<>]*?(/?)>\s*")
+MARKUP = re.compile(r"\s*(?:<|\\|\{\\|\[/?\w+\]|&lt;)|\s*\Z")  # code that is no word of the sentence
+
+
+def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> list[Item]:
+    """Return the items of a segment; `data` is what `dataRef`s of XLIFF 2 refer to."""
+    items = list(_items(source, element, keep_lines, data))
+    partners = find_partners(items)
+    # Code that looks like a tag but has no partner is an element of its own.
+    lonely = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}
+    return [replace(item, kind="empty") if i in lonely else item for i, item in enumerate(items)]
+
+
+def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> Iterator[Item]:
+    for node in element.nodes:
+        if isinstance(node, Text):
+            yield from _text(source, node, keep_lines)
+        elif node.name == "mrk" and node.attributes.get("mtype") == "seg":
+            yield Item("break", node.start, node.inner)
+            yield from _items(source, node, keep_lines, data)
+            yield Item("break", node.inner_end, node.end)
+        elif node.name == "mrk" and ("no" in (node.attributes.get("translate"), _protected(node))):
+            yield Item("opaque", node.start, node.end, plain_text(source, node))
+        elif node.name in PAIRS and node.inner_end < node.end:
+            name = f"{node.name} {node.start}"
+            yield Item("open", node.start, node.inner, name=name)
+            yield from _items(source, node, keep_lines, data)
+            yield Item("close", node.inner_end, node.end, name=name)
+        elif node.name in STARTS | ENDS:
+            number = node.attributes.get("startRef") or node.attributes.get("rid") or node.attributes.get("i")
+            name = f"pair {number or node.attributes.get('id', '')}"
+            kind = "open" if node.name in STARTS else "close"
+            yield Item(kind, node.start, node.end, name=name)  # type: ignore[arg-type]
+        else:
+            yield _code(source, node, data)
+
+
+def _protected(node: Element) -> str:
+    return "no" if node.attributes.get("mtype") == "protected" else ""
+
+
+def _text(source: str, node: Text, keep_lines: bool) -> Iterator[Item]:
+    if node.kind == "text":
+        yield from text_items(source, node.start, node.end, keep_lines)
+    elif node.kind == "cdata":
+        yield Item("text", node.start, node.end, source[node.start + 9 : node.end - 3])
+    else:
+        yield Item("empty", node.start, node.end)
+
+
+def _code(source: str, node: Element, data: dict[str, str]) -> Item:
+    """Return a placeholder: a tag of the original format, or something that is read as a word."""
+    values = node.attributes
+    known = (values.get(key) for key in ("equiv-text", "equiv", "disp"))
+    code = plain_text(source, node) or next(filter(None, known), "") or data.get(values.get("dataRef", ""), "")
+    if values.get("ctype") == "lb" or values.get("subType") == "xlf:lb":
+        return Item("line", node.start, node.end)
+    tag = CODE_TAG.fullmatch(code)
+    if tag and not tag[3] and tag[2].lower() not in VOID and node.name in ("x", "ph"):
+        return Item("close" if tag[1] else "open", node.start, node.end, name=f"code {tag[2]}")
+    return Item("empty" if MARKUP.match(code) else "opaque", node.start, node.end, code)
+
+
+def plain_text(source: str, element: Element) -> str:
+    """Return all text inside of an element."""
+    parts: list[str] = []
+    for node in element.nodes:
+        if isinstance(node, Element):
+            parts.append(plain_text(source, node))
+        else:
+            parts += [item.text for item in _text(source, node, True)]
+    return "".join(parts)
