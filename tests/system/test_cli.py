@@ -390,3 +390,48 @@ def test_from_raw_text_to_a_model_that_knows_its_training_text(tmp_path: Path, r
     (system,) = json.loads(evaluated.out)["systems"]
     scores = {score["name"]: score["value"] for score in system["scores"]}
     assert scores["s-BLEU"] > 95
+
+
+# Files.
+
+
+def test_several_files_get_a_language_suffix_and_originals_stay(model: Path, tmp_path: Path, tram: Command) -> None:
+    texts = {"a.txt": "Tea!\n", "b.md": "# Tea!\n\n```\nThe fox sings.\n```\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    done = tram("translate", tmp_path / "a.txt", tmp_path / "b.md", "--model", model)
+    assert done.code == 0
+    assert done.out.split() == [str(tmp_path / "a.de.txt"), str(tmp_path / "b.de.md")]
+    tea = Translator.load(model).translate(["Tea!"])[0]
+    assert (tmp_path / "a.de.txt").read_text() == f"{tea}\n"
+    assert (tmp_path / "b.de.md").read_text().endswith("\n\n```\nThe fox sings.\n```\n")
+    assert {name: (tmp_path / name).read_text() for name in texts} == texts
+    refused(tram("translate", tmp_path / "a.txt", tmp_path / "b.md", "--model", model), "a.de.txt", "--overwrite")
+    again = tram("translate", tmp_path / "a.txt", tmp_path / "b.md", "--model", model, "--overwrite")
+    assert again.code == 0
+
+
+def test_a_missing_file_is_refused_before_the_others_are_translated(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "a.txt").write_text("Tea!\n")
+    refused(tram("translate", tmp_path / "a.txt", tmp_path / "b.txt", "--model", model), "b.txt: there is no such file")
+    assert not (tmp_path / "a.de.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["data.bin", "letter.pdf", "table.xlsx"])
+def test_a_file_of_an_unknown_type_is_refused(model: Path, tmp_path: Path, tram: Command, name: str) -> None:
+    (tmp_path / name).write_bytes(b"%PDF-1.7" if name.endswith("pdf") else b"PK\x03\x04" + bytes(40))
+    refused(tram("translate", tmp_path / name, "--model", model), name)
+
+
+def test_the_original_is_never_the_output(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "a.txt").write_text("Tea!\n")
+    refused(tram("translate", tmp_path / "a.txt", "-o", tmp_path / "a.txt", "--model", model), "is the original")
+    assert (tmp_path / "a.txt").read_text() == "Tea!\n"
+
+
+def test_plain_treats_any_text_as_plain_text(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "a.md").write_text("`Tea!`\n")
+    kept = tram("translate", tmp_path / "a.md", "--model", model)
+    plain = tram("translate", tmp_path / "a.md", "--plain", "--model", model)
+    assert kept.out == "`Tea!`\n"
+    assert plain.out != kept.out

@@ -82,6 +82,9 @@ def _translate_files(
     from tram.filetypes.registry import open_file, read_bytes
     from tram.filetypes.translate import finish
 
+    for source in sources:  # before the first of them is translated
+        if source != STDIN and not Path(source).exists():
+            raise InputError(f"{source}: there is no such file; check the name")
     options = ReadOptions(translator.text.source_language, translator.text.target_language)
     outputs = _outputs(sources, output, translator.text.target_language, overwrite)
 
