@@ -13,22 +13,41 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tram.errors import InputError
 from tram.files import write_text
+from tram.yaml_files import parse_yaml, read_yaml, short, short_repr
 
+# No number is larger than anything that makes sense, so that a slip of the keyboard is not an endless loop.
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0, le=1e38)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[int, Field(ge=1, le=10**9)]
+Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
+Layers = Annotated[int, Field(ge=1, le=500)]
+Positions = Annotated[int, Field(ge=1, le=10**6)]
 MemorySide = Literal["source", "target", "both"]  # encoder, decoder or both
 S = TypeVar("S", bound="Section")
+
+
+def _usable_path(path: Path) -> Path:
+    try:
+        parts = [part.encode() for part in path.parts]
+    except UnicodeEncodeError:
+        raise ValueError("the path contains a lone surrogate") from None
+    if any(b"\0" in part or len(part) > 255 for part in parts) or sum(map(len, parts)) + len(parts) > 4000:
+        raise ValueError("the path contains a null character or is too long")
+    return path
+
+
+FilePath = Annotated[Path, AfterValidator(_usable_path)]
 
 
 class Section(BaseModel):
     """A part of the config: frozen, and closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     RENAMED: ClassVar[dict[str, str]] = {}  # keys of earlier versions, and their current names
     REMOVED: ClassVar[dict[str, Any]] = {}  # keys of earlier versions, and the value that had no effect
 
@@ -52,10 +71,10 @@ class Section(BaseModel):
 class MemoryConfig(Section):
     """The recurrent memory; the defaults are the paper's."""
 
-    slots: Positive = Field(16, description="number of memory vectors, d_M in the paper")
+    slots: Width = Field(16, description="number of memory vectors, d_M in the paper")
     side: MemorySide = Field("both", description="memory in the encoder, the decoder, or both")
-    layers: tuple[int, ...] = Field(
-        (-1,), min_length=1, description="layers with a memory; 0 is the first, -1 the last"
+    layers: tuple[Annotated[int, Field(ge=-500, lt=500)], ...] = Field(
+        (-1,), min_length=1, max_length=500, description="layers with a memory; 0 is the first, -1 the last"
     )
     positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="position encoding of the slots")
     read: Literal["norm", "add", "scaled"] = Field(
@@ -85,17 +104,21 @@ class MemoryConfig(Section):
 class ModelConfig(Section):
     """The Transformer; the defaults are the paper's transformer-base in the authors' BART layout."""
 
-    d_model: Positive = Field(512, description="width of the hidden states")
-    heads: Positive = Field(8, description="attention heads")
-    feed_forward: Positive = Field(2048, description="inner width of the feed-forward sublayers")
-    encoder_layers: Positive = Field(6, description="layers of the encoder")
-    decoder_layers: Positive = Field(6, description="layers of the decoder")
+    d_model: Width = Field(512, description="width of the hidden states")
+    heads: Width = Field(8, description="attention heads")
+    feed_forward: Annotated[int, Field(ge=1, le=2**20)] = Field(
+        2048, description="inner width of the feed-forward sublayers"
+    )
+    encoder_layers: Layers = Field(6, description="layers of the encoder")
+    decoder_layers: Layers = Field(6, description="layers of the decoder")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after (post) or before (pre) a sublayer")
     activation: Literal["relu", "gelu", "swish"] = Field("gelu", description="activation of the feed-forward sublayers")
     positions: Literal["learned", "sinusoidal"] = Field("learned", description="position encoding of the tokens")
-    position_offset: Count = Field(0, description="row of the position table that the first token uses (BART: 2)")
-    max_positions: Positive = Field(256, description="rows of the position table; longest possible translation")
-    max_length: Annotated[int, Field(ge=3)] = Field(
+    position_offset: Annotated[int, Field(ge=0, le=10**6)] = Field(
+        0, description="row of the position table that the first token uses (BART: 2)"
+    )
+    max_positions: Positions = Field(256, description="rows of the position table; longest possible translation")
+    max_length: Annotated[int, Field(ge=3, le=10**6)] = Field(
         128,
         description="maximum sentence length in subwords, with bos and eos; longer sentences are cut in training "
         "and split in translation",
@@ -128,8 +151,10 @@ class TrainConfig(Section):
 
     RENAMED: ClassVar[dict[str, str]] = {"keep": "keep_checkpoints"}
 
-    start: Path = Field(Path("nothing"), description="`nothing`: random weights; or a model folder to continue from")
-    lr: float = Field(5e-4, gt=0, description="peak learning rate, reached at the end of the warm-up")
+    start: FilePath = Field(
+        Path("nothing"), description="`nothing`: random weights; or a model folder to continue from"
+    )
+    lr: Rate = Field(5e-4, description="peak learning rate, reached at the end of the warm-up")
     warmup: Count = Field(4000, description="updates of linear warm-up")
     schedule: Literal["inverse-sqrt", "constant"] = Field("inverse-sqrt", description="schedule after the warm-up")
     cooldown: Count = Field(0, description="number of final updates over which lr falls linearly to zero")
@@ -144,8 +169,8 @@ class TrainConfig(Section):
     activation_dropout: Fraction = Field(0.0, description="dropout inside the feed-forward sublayers")
     label_smoothing: Fraction = Field(0.1, description="probability mass spread over the whole vocabulary")
     betas: tuple[Fraction, Fraction] = Field((0.9, 0.98), description="AdamW's decay of the first and second moments")
-    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay")
-    clip: float = Field(1.0, ge=0, description="maximum gradient norm; 0: no clipping")
+    weight_decay: float = Field(0.0, ge=0, le=1e6, description="AdamW's weight decay")
+    clip: float = Field(1.0, ge=0, le=1e38, description="maximum gradient norm; 0: no clipping")
     precision: Literal["auto", "float64", "float32", "bfloat16", "float16"] = Field(
         "auto", description="auto: mixed precision if the device supports it, float32 otherwise"
     )
@@ -165,14 +190,18 @@ class FinetuneConfig(TrainConfig):
     RENAMED: ClassVar[dict[str, str]] = TrainConfig.RENAMED | {"like": "max_length_gap"}
     REMOVED: ClassVar[dict[str, Any]] = {"foretell": 0, "memory_dropout": None}
 
-    start: Path = Field(
+    start: FilePath = Field(
         Path("train"), description="`train`: the first stage's best model; `nothing`: random weights; or a model folder"
     )
     memory: MemoryConfig | None = Field(
         MemoryConfig(), description="null: the control run, the sentence model finetuned in the same way"
     )
-    lr: float = Field(6e-5, gt=0, description="peak learning rate of loaded parameters")
-    lr_new: float = Field(3e-4, gt=0, description="peak learning rate of new parameters")
+    lr: Rate = Field(6e-5, description="peak learning rate of loaded parameters")
+    lr_new: Rate = Field(3e-4, description="peak learning rate of new parameters")
+    freeze: Literal["none", "base"] | tuple[str, ...] = Field(
+        "none",
+        description="parameters that stay as they are; base: all loaded ones; or patterns of names such as [tokens.*]",
+    )
     warmup: Count = Field(1000, description="updates of linear warm-up, for both learning rates")
     dropout: Fraction = Field(0.2, description="dropout on embeddings and on the output of every sublayer")
     documents: Positive = Field(8, description="documents per batch")
@@ -200,9 +229,9 @@ class FinetuneConfig(TrainConfig):
 class Config(Section):
     """One run of `tram train`: the first stage, the second, or both."""
 
-    data: Path = Field(description="folder written by `tram prepare`")
-    output: Path = Field(description="folder of the run: checkpoints, metrics and the final model")
-    seed: int = Field(1, ge=0, description="random seed of the weights, the data order and dropout")
+    data: FilePath = Field(description="folder written by `tram prepare`")
+    output: FilePath = Field(description="folder of the run: checkpoints, metrics and the final model")
+    seed: int = Field(1, ge=0, lt=2**63, description="random seed of the weights, the data order and dropout")
     model: ModelConfig = Field(ModelConfig(), description="the Transformer")
     train: TrainConfig | None = Field(TrainConfig(), description="first stage: a sentence model; null: none")
     finetune: FinetuneConfig | None = Field(None, description="second stage: documents with the memory; null: none")
@@ -239,8 +268,11 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
     if base is None:
         return values, []
     if not isinstance(base, str):
-        raise InputError(f"{path}: `extends`: give the path of one YAML file, not {base!r}; correct this key")
-    base_file = path.parent / base
+        raise InputError(f"{path}: `extends`: give the path of one YAML file, not {short(base)}; correct this key")
+    try:
+        base_file = _usable_path(path.parent / base)
+    except ValueError as error:
+        raise InputError(f"{path}: `extends`: {error}; correct this key") from None
     chain = (*extended_by, path)
     if base_file.resolve() in {each.resolve() for each in chain}:
         cycle = " → ".join(map(str, (*chain, base_file)))
@@ -260,23 +292,6 @@ def _merge(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping that a YAML file contains."""
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; give the path of a YAML config") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error}); give a YAML config") from None
-    except yaml.YAMLError as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise InputError(f"{path}:{line}: is not valid YAML ({problem}); correct that line") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: contains no settings; give a YAML file with `key: value` lines")
-    return values
-
-
 def write_yaml(path: Path, section: BaseModel) -> None:
     """Write a config section as YAML, atomically."""
     write_text(path, yaml.safe_dump(section.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
@@ -292,7 +307,7 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
         unknown = first["type"] == "extra_forbidden"
         *outer, last = first["loc"] or ("",)
         # Pydantic also names the branches of a union, which are not keys.
-        key = ".".join(str(part) for part in (*outer, last) if part in fields or (unknown and part is last))
+        key = ".".join(short(str(part)) for part in (*outer, last) if part in fields or (unknown and part is last))
         if unknown:
             near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
             hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
@@ -300,25 +315,26 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
         if first["type"] == "missing" and last in fields:
             raise InputError(f"{where}: the key `{key}` is missing; add it") from None
         problem = first["msg"].removeprefix("Value error, ")
-        found = "" if isinstance(first["input"], dict) else f", not {first['input']!r}"
+        found = "" if isinstance(first["input"], dict) else f", not {short_repr(first['input'])}"
         raise InputError(f"{where}: `{key or kind.__name__}`: {problem}{found}; correct this key") from None
 
 
 def _set(values: dict[str, Any], override: str) -> None:
     key, sign, text = override.partition("=")
+    name = f"override `{short(override)}`"
     if not sign or not key:
-        raise InputError(f"override `{override}`: write it as key=value, for example train.lr=3e-4")
+        raise InputError(f"{name}: write it as key=value, for example train.lr=3e-4")
     *sections, last = key.split(".")
     for section in sections:
         if values.get(section) is None:
             values[section] = {}
         values = values[section]
         if not isinstance(values, dict):
-            raise InputError(f"override `{override}`: `{section}` is a value, not a section; see the config's keys")
+            raise InputError(f"{name}: `{short(section)}` is a value, not a section; see the config's keys")
     try:
-        values[last] = yaml.safe_load(text)
+        values[last] = parse_yaml(text)
     except yaml.YAMLError:
-        raise InputError(f"override `{override}`: `{text}` is not a YAML value; put it in quotes") from None
+        raise InputError(f"{name}: `{short(text)}` is not a YAML value; put it in quotes") from None
 
 
 def _keys(kind: type[BaseModel], prefix: str = "") -> list[str]:

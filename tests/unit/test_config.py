@@ -1,16 +1,18 @@
 """Configs: a written config is read back unchanged, and a wrong key or value is refused by its name."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, read_yaml, write_yaml
+from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, write_yaml
 from tram.errors import InputError
+from tram.yaml_files import read_yaml
 
 NEEDED = "data: prepared\noutput: run\n"
 
@@ -389,3 +391,98 @@ def test_a_file_that_cannot_be_extended_is_refused(tmp_path: Path, value: str, w
 def test_a_wrong_key_is_refused_with_the_files_it_may_stand_in(tmp_path: Path) -> None:
     message = refused(write_files(tmp_path, child="extends: base.yaml\n", base=NEEDED + "sed: 3\n"))
     assert re.search(r"child\.yaml \(extends .*base\.yaml\): unknown key `sed`; did you mean `seed`", message)
+
+
+# Values that are no settings.
+
+STRANGE = {
+    "a date that does not exist": "2026-11-31",
+    "no digits": "0x_",
+    "an empty integer": "!!int ''",
+    "a character beyond Unicode": '"\\U00110000"',
+    "five thousand digits": "9" * 5000,
+    "deep nesting": "[" * 5000,
+    "an unknown tag": "!!python/object:os.system x",
+    "an empty float": "!!float ''",
+    "a merge key": "{a: &a {b: 1}, <<: *a}",
+}
+
+
+@pytest.mark.parametrize("value", STRANGE.values(), ids=STRANGE.keys())
+def test_a_value_that_yaml_cannot_read_is_one_sentence(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data: d\noutput: o\n")
+    with pytest.raises(InputError) as caught:
+        Config.load(path, [f"output={value}"])
+    assert len(str(caught.value)) < 1000
+    path.write_text(f"data: d\noutput: {value}\n")
+    with pytest.raises(InputError, match="is not valid YAML"):
+        Config.load(path)
+
+
+@pytest.mark.parametrize("value", ['"a\\0b"', '"a\\ud800b"', "a" * 300, "a/" * 5000])
+def test_a_path_that_no_file_can_have_is_refused(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"data: d\noutput: {value}\n")
+    with pytest.raises(InputError, match="`output`: the path contains"):
+        Config.load(path)
+    path.write_text(f"data: d\noutput: o\nextends: {value}\n")
+    with pytest.raises(InputError, match="`extends`"):
+        Config.load(path)
+
+
+def test_an_alias_bomb_is_a_short_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
+    path.write_text("\n".join(lines) + "\ndata: *a9\noutput: o\n")
+    with pytest.raises(InputError) as caught:
+        Config.load(path)
+    assert len(str(caught.value)) < 2000
+    path.write_text("\n".join(lines).replace("a0: &a0", "extends: &a0", 1))
+    with pytest.raises(InputError) as caught:
+        Config.load(path)
+    assert len(str(caught.value)) < 2000
+
+
+def test_a_file_of_megabytes_is_no_config(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("a: 1\n" * 10**6)
+    with pytest.raises(InputError, match="longer than"):
+        Config.load(path)
+
+
+def numbers(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every number of a section and its subsections, with its default."""
+    for name, field in kind.model_fields.items():
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            yield prefix + name, field.default
+        if isinstance(field.default, BaseModel):
+            yield from numbers(type(field.default), f"{prefix}{name}.")
+
+
+NUMBERS = {
+    **dict(numbers(Config)),
+    **dict(numbers(FinetuneConfig, "finetune.")),
+    "finetune.memory.layers.0": 0,
+    "finetune.window.0": 1,
+}
+
+
+@pytest.mark.parametrize("value", [10**18, -(10**18), float("inf"), float("-inf"), float("nan"), 1e300])
+@pytest.mark.parametrize("key", sorted(NUMBERS))
+def test_every_number_has_bounds(key: str, value: float) -> None:
+    values: dict[str, Any] = {"data": "d", "output": "o", "seed": 1, "train": {}, "model": {}}
+    values["finetune"] = {"window": [1, 2], "memory": {"layers": [0]}}
+    parts = key.split(".")
+    *outer, last = [int(part) if part.isdigit() else part for part in parts]
+    place: Any = values
+    for part in outer:
+        place = place[part]
+    place[last] = value
+    # Any seed that torch takes is a good one; a learning rate that is far too high stops the training.
+    if value == 10**18 and key.rpartition(".")[2] in {"seed", "lr", "lr_new", "clip"}:
+        Config.model_validate(values)
+        return
+    with pytest.raises(InputError, match=r"config\.yaml"):
+        checked(Config, values, "config.yaml")

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tram"
 # Packages in one row do not import each other.
 ROWS = [
     {"errors"},
-    {"files", "progress", "measuring"},
+    {"files", "progress", "measuring", "yaml_files"},
     {"config"},
     {"text"},
     {"data"},

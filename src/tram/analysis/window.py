@@ -19,9 +19,10 @@ import numpy as np
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
 from tram.analysis.variants import Recipe, Variant, Window, train_all
-from tram.config import Config, checked, read_yaml
+from tram.config import Config, checked
 from tram.errors import InputError
 from tram.evaluation.significance import Values
+from tram.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

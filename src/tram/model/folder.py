@@ -6,26 +6,43 @@
 Folders of version 1 had one projection for queries, keys and values; `converted` renames their tensors.
 """
 
-import errno
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from pydantic import Field
 from torch import Tensor, nn
 
-from tram.config import ModelConfig, Positive, Section, checked, read_yaml, write_yaml
+from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
 from tram.files import replacing_folder
+from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
+from tram.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
 
+__all__ = [
+    "WEIGHTS",
+    "ModelFile",
+    "check_memory",
+    "converted",
+    "find_model",
+    "fingerprint",
+    "load_known_weights",
+    "load_model",
+    "load_tensors",
+    "load_weights",
+    "read_model_file",
+    "save_model",
+    "save_tensors",
+    "weights",
+]
 VERSION = 2
 WEIGHTS = "model.safetensors"
 FUSED = re.compile(r"(.*)\.projection\.(weight|bias)")  # version 1: W^q, W^k and W^v on top of each other
@@ -34,7 +51,7 @@ FUSED = re.compile(r"(.*)\.projection\.(weight|bias)")  # version 1: W^q, W^k an
 class ModelFile(Section):
     """The contents of `config.yaml` in a model folder."""
 
-    version: int = VERSION
+    version: int = Field(VERSION, ge=1)
     vocabulary: Positive
     text: str | None = None  # fingerprint of text.json
     model: ModelConfig
@@ -49,7 +66,7 @@ def converted(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors under the names of this version; those of version 1 are split."""
     result: dict[str, Tensor] = {}
     for name, value in tensors.items():
-        if match := FUSED.fullmatch(name):
+        if (match := FUSED.fullmatch(name)) and value.dim():
             d_model = value.shape[0] // 3
             result |= {
                 f"{match[1]}.query.{match[2]}": value[:d_model],
@@ -75,49 +92,22 @@ def fingerprint(model: nn.Module) -> str:
     return digest.hexdigest()[:12]
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors; errors of the disk are raised as OSError."""
-    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    path.touch()
-    mode = path.stat().st_mode  # that of any other file here; safetensors would let the owner alone read it
-    try:
-        save_file(plain, path)
-        path.chmod(mode)
-    except SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
-
-
-def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, or say what is wrong with it."""
-    try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: is truncated or not a safetensors file ({error}); use another copy of it") from None
-
-
 def load_weights(model: nn.Module, path: Path) -> None:
     """Fill a model's parameters from a file that must hold exactly them."""
-    missing = sorted(weights(model).keys() - load_known_weights(model, path))
-    if missing:
-        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
+    _fill(model, path, complete=True)
 
 
 def load_known_weights(model: nn.Module, path: Path) -> set[str]:
     """Fill those of a model's parameters that a file holds, and return their names; it may hold nothing else."""
-    tensors = converted(load_tensors(path))
+    return _fill(model, path, complete=False)
+
+
+def _fill(model: nn.Module, path: Path, complete: bool) -> set[str]:
     own = dict(model.named_parameters())
-    if foreign := sorted(tensors.keys() - own.keys()):
-        raise InputError(
-            f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
-        )
-    for name, value in tensors.items():
-        if own[name].shape != value.shape:
-            found, wanted = list(value.shape), list(own[name].shape)
-            raise InputError(f"{path}: `{name}` has shape {found}, config.yaml asks for {wanted}; do not mix models")
+    check_shapes(path, converted(tensor_shapes(path)), own, complete)
+    tensors = converted(load_tensors(path))
+    if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
+        raise InputError(f"{path}: `{wrong[0]}` does not contain fractions; it belongs to another program")
     with torch.no_grad():
         for name, value in tensors.items():
             own[name].copy_(value)
@@ -152,11 +142,33 @@ def find_model(folder: Path | str) -> Path:
 
 
 def read_model_file(folder: Path) -> ModelFile:
-    """Return the contents of the config.yaml of a model folder."""
-    about = checked(ModelFile, read_yaml(folder / "config.yaml"), str(folder / "config.yaml"))
-    if about.version > VERSION:
-        raise InputError(f"{folder}: was made by a newer tram (version {about.version}); update tram")
+    """Return the contents of the config.yaml of a model folder; refuse weights of another shape than it describes."""
+    path = folder / "config.yaml"
+    values = read_yaml(path)
+    version = values.get("version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(f"{folder}: was made by a newer tram (version {version}); update tram")
+    about = checked(ModelFile, values, str(path))
+    # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
+    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), _shapes(about.model, about.vocabulary))
     return about
+
+
+def _shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
+    """Return the parameters of a model without values."""
+    with torch.device("meta"):
+        return weights(Transformer(config, vocabulary))
+
+
+def check_memory(config: ModelConfig, vocabulary: int) -> None:
+    """Refuse a new model that is larger than the memory of this machine."""
+    size = 4 * sum(value.numel() for value in _shapes(config, vocabulary).values())
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
+    if size > available:
+        raise InputError(
+            f"a model with these settings takes {size / 1e9:,.0f} GB, this machine has {available / 1e9:,.0f} GB; "
+            "choose smaller sizes in the config"
+        )
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:

@@ -11,16 +11,27 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from torch import nn
 
-import tram.model.folder
+import tram.model.tensors
 from conftest import TINY, contents
+from helpers import VOCABULARY, tiny_config
 from tram.errors import InputError
 from tram.files import replacing_folder
-from tram.model.folder import WEIGHTS, find_model, load_model, load_tensors, load_weights, save_model, weights
+from tram.model.folder import (
+    WEIGHTS,
+    check_memory,
+    find_model,
+    load_model,
+    load_tensors,
+    load_weights,
+    save_model,
+    weights,
+)
 from tram.model.transformer import Transformer
 from tram.training.checkpoints import Checkpoints, average
 
@@ -200,7 +211,7 @@ def test_a_disk_that_fills_up_leaves_the_previous_checkpoints(
             raise OSError(errno.ENOSPC, "No space left on device")
         save_file(tensors, path)
 
-    monkeypatch.setattr(tram.model.folder, "save_file", full)
+    monkeypatch.setattr(tram.model.tensors, "save_file", full)
     for update in (6, 7):
         calls = 0
         with pytest.raises(InputError, match=f"{update:08}: cannot be written .*No space.*free some space"):
@@ -230,7 +241,7 @@ def test_a_kill_while_saving_leaves_the_previous_checkpoints(tmp_path: Path, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tram.model.folder, "save_file", killed)
+        patch.setattr(tram.model.tensors, "save_file", killed)
         with pytest.raises(KeyboardInterrupt):
             save(checkpoints, 6)
     assert len(list(tmp_path.iterdir())) == 2
@@ -259,3 +270,66 @@ def test_a_folder_is_there_at_every_moment_of_its_replacement_but_one_rename(
                 (temporary / "x").write_text(json.dumps(value))
     assert seen == [2]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+# Damaged folders.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    save_model(Transformer(tiny_config(), VOCABULARY), tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_not_finite_are_refused(value: float, folder: Path) -> None:
+    tensors = load_tensors(folder / WEIGHTS)
+    next(iter(tensors.values())).view(-1)[-1] = value
+    save_file(tensors, folder / WEIGHTS)
+    with pytest.raises(InputError, match="not finite numbers"):
+        load_model(folder)
+
+
+def test_weights_that_are_integers_are_refused(folder: Path) -> None:
+    tensors = load_tensors(folder / WEIGHTS)
+    save_file({name: value.int() for name, value in tensors.items()}, folder / WEIGHTS)
+    with pytest.raises(InputError, match="does not contain fractions"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    "change", [{"vocabulary": 10**9}, {"encoder_layers": 500}, {"d_model": 2**17}, {"max_positions": 10**6}]
+)
+def test_sizes_of_a_damaged_config_are_compared_before_memory_is_allocated(
+    change: dict[str, int], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = yaml.safe_load((folder / "config.yaml").read_text())
+    for key, value in change.items():
+        (values if key in values else values["model"])[key] = value
+    (folder / "config.yaml").write_text(yaml.safe_dump(values))
+    made: list[str] = []
+    build = Transformer.__init__
+
+    def watch(model: Transformer, *arguments: Any) -> None:
+        build(model, *arguments)
+        made.append(model.tokens.weight.device.type)
+
+    monkeypatch.setattr(Transformer, "__init__", watch)
+    with pytest.raises(InputError, match="shape|lacks"):
+        load_model(folder)
+    assert made == ["meta"]
+
+
+def test_a_model_beyond_the_memory_of_the_machine_is_refused() -> None:
+    check_memory(tiny_config(), VOCABULARY)
+    with pytest.raises(InputError, match="this machine has"):
+        check_memory(tiny_config(d_model=2**16, feed_forward=2**20, encoder_layers=400), 10**9)
+
+
+def test_a_folder_of_a_newer_tram_says_so_whatever_else_it_has(folder: Path) -> None:
+    with (folder / "config.yaml").open("a") as file:
+        file.write("something_new: 1\n")
+    path = folder / "config.yaml"
+    path.write_text(path.read_text().replace("version: 2", "version: 3"))
+    with pytest.raises(InputError, match="newer tram"):
+        load_model(folder)

@@ -1,0 +1,86 @@
+"""Safetensors files: names and shapes are compared before a value is read, and every value must be a finite number."""
+
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tram.errors import InputError
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors; errors of the disk are raised as OSError."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    path.touch()
+    mode = path.stat().st_mode  # that of any other file here; safetensors would let the owner alone read it
+    try:
+        save_file(plain, path)
+        path.chmod(mode)
+    except SafetensorError as error:
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
+
+
+def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, or say what is wrong with it."""
+    tensors = _read(path, device, lambda file, name: file.get_tensor(name))
+    check_finite(path, tensors)
+    return tensors
+
+
+def tensor_shapes(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file on the device `meta`: names and shapes without values."""
+
+    def empty(file: Any, name: str) -> Tensor:
+        return torch.empty(file.get_slice(name).get_shape(), device="meta")
+
+    return _read(path, "cpu", empty)
+
+
+def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            return {name: value(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        # Besides its own error: a data type that torch lacks, a size beyond 64 bits
+        raise InputError(f"{path}: is truncated or not a safetensors file ({error}); use another copy of it") from None
+
+
+def check_finite(where: Path | str, tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors with infinities or with values that are not numbers."""
+    for name, value in tensors.items():
+        if value.is_complex() or (value.is_floating_point() and not all_finite(value)):
+            raise InputError(
+                f"{where}: `{name}` contains values that are not finite numbers, as after a training that diverged; "
+                "use another copy or an earlier checkpoint"
+            )
+
+
+def all_finite(value: Tensor) -> bool:
+    """Return whether no value is infinite or not a number; much faster than `isfinite().all()`."""
+    if not value.numel():
+        return True
+    low, high = (value.float() if value.element_size() == 1 else value).aminmax()  # NaN if any value is
+    return bool(low.isfinite() & high.isfinite())
+
+
+def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], complete: bool = True) -> None:
+    """Refuse tensors of a file that a model does not have, or has in another shape; complete: also missing ones."""
+    if foreign := sorted(found.keys() - wanted.keys()):
+        raise InputError(
+            f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
+        )
+    for name, value in found.items():
+        if wanted[name].shape != value.shape:
+            shapes = f"{list(value.shape)}, config.yaml asks for {list(wanted[name].shape)}"
+            raise InputError(f"{path}: `{name}` has shape {shapes}; do not mix models")
+    if complete and (missing := sorted(wanted.keys() - found.keys())):
+        raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")

@@ -1,0 +1,70 @@
+"""YAML files: safe, small, and with one kind of error whatever is wrong with them.
+
+values = read_yaml(Path("config.yaml"))
+"""
+
+import reprlib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tram.errors import InputError
+
+MAX_YAML = 200_000  # characters
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping that a YAML file contains."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_YAML + 1)
+        if len(text) > MAX_YAML:
+            raise InputError(f"{path}: is longer than {MAX_YAML:,} characters; give a YAML config")
+        values = parse_yaml(text)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; give the path of a YAML config") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error}); give a YAML config") from None
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+        problem = short(getattr(error, "problem", None) or "not YAML")
+        raise InputError(f"{path}:{line}: is not valid YAML ({problem}); correct that line") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: contains no settings; give a YAML file with `key: value` lines")
+    return values
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader without `<<`, which a few lines can make grow without end."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.MarkedYAMLError(problem="`<<` is not supported, use `extends`", problem_mark=key.start_mark)
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the value that YAML text contains; anything wrong with the text is a YAMLError."""
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
+        # PyYAML raises these for values such as 2026-11-31, 0x_, !!int '', 5,000 digits and deep nesting.
+        raise yaml.MarkedYAMLError(problem=f"a value that cannot be read: {short(str(error))}") from None
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset = 2, 4, 4, 4, 4
+_SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 80, 80, 40
+
+
+def short_repr(value: Any) -> str:
+    """Return a value as Python writes it, but not endlessly."""
+    return _SHORT.repr(value)
+
+
+def short(value: Any) -> str:
+    """Return a value for an error message: a string as it is, other values as Python writes them, but not endlessly."""
+    if not isinstance(value, str):
+        return short_repr(value)
+    return value if len(value) <= 200 else f"{value[:100]}…{value[-50:]}"
