@@ -1,6 +1,5 @@
 """tram: translation of whole documents with a small recurrent memory."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tram.errors import InputError
@@ -19,5 +18,7 @@ _LAZY = {"DocumentState": "tram.translation.document_state", "Translator": "tram
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use."""
     if name in _LAZY:
+        from importlib import import_module
+
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,11 +12,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 
@@ -35,18 +34,7 @@ class Progress:
         self._start = self._last_line = time.monotonic()
         self._bar: Bar | None = None
         if not hidden and sys.stderr.isatty():
-            self._bar = Bar(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                MofNCompleteColumn(),
-                TextColumn(unit),
-                TextColumn("{task.fields[rate]}"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
-                console=Console(stderr=True),
-            )
+            self._bar = _bar(unit)
             self._task = self._bar.add_task(description, total=total, completed=done, rate="", note="")
 
     def __enter__(self) -> Self:
@@ -113,3 +101,22 @@ def plain_warnings() -> Iterator[None]:
     for warning in caught:
         if warning.category is UserWarning:
             print(f"warning: {warning.message}", file=sys.stderr)
+
+
+def _bar(unit: str) -> "Bar":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+    )
