@@ -32,7 +32,7 @@ def translated(
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
     """Exit with code 130 and a sentence, not with a traceback, if the user interrupts a training."""
-    from tram.training.trainer import Interrupted
+    from tram.training.signals import Interrupted
 
     try:
         yield

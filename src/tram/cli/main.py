@@ -19,7 +19,7 @@ from tram.cli.evaluate import evaluate, score
 from tram.cli.splice import splice
 from tram.cli.train import train
 from tram.cli.translate import translate
-from tram.errors import InputError
+from tram.errors import InputError, RunError
 
 app = typer.Typer(
     name="tram",
@@ -85,6 +85,9 @@ def main() -> None:
     except InputError as error:
         print(f"tram: {error}", file=sys.stderr)
         sys.exit(2)
+    except RunError as error:
+        print(f"tram: {error}", file=sys.stderr)
+        sys.exit(1)
     except Stopped as signalled:
         print("tram: stopped", file=sys.stderr)
         sys.exit(128 + signalled.number)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tram.errors import InputError
+from tram.files import fingerprint
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 
@@ -164,6 +165,7 @@ class PreparedData:
     vocabulary: int
     fingerprint: str  # of the text pipeline
     splits: dict[str, dict[str, int]]
+    key: str  # identifies the data: its files, their bytes and the settings
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -179,7 +181,7 @@ class PreparedData:
             raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
         if version != VERSION:
             raise InputError(f"{path}: has version {version}, this tram reads {VERSION}; run `tram prepare` again")
-        return cls(folder, vocabulary, text, splits)
+        return cls(folder, vocabulary, text, splits, str(about.get("key") or fingerprint(about)))
 
     def split(self, name: str) -> Split:
         """Return the documents of one split, memory-mapped."""

@@ -2,16 +2,18 @@
 
 A checkpoint is a folder named after its update (`00001000`) with `model.safetensors`, `optimizer.safetensors`,
 `position.safetensors` (memories of the documents in progress) and `progress.json`; it gets its name only when it is
-complete.
+complete. One that a failing disk damaged is renamed to `00001000.damaged` when a run continues from the one before.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
@@ -19,6 +21,36 @@ from tram.files import remove, replacing_folder
 from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
+
+
+OPTIMIZER, POSITION, PROGRESS = "optimizer.safetensors", "position.safetensors", "progress.json"
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class Standing(BaseModel):
+    """The progress of a stage: `progress.json` of a checkpoint."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    update: Count = 0
+    tokens: Count = 0
+    seconds: Annotated[float, Field(ge=0)] = 0.0
+    best: float | None = None  # score of the best evaluation; lower is better
+    best_update: Count | None = None
+    waited: Count = 0  # evaluations since then
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that a checkpoint holds beside the weights."""
+
+    standing: Standing
+    position: dict[str, Any]
+    scaler: Any
+    tensors: dict[str, Tensor]  # of the position
+    optimizer: dict[str, Tensor]
+    version: int
 
 
 @dataclass(frozen=True)
@@ -34,14 +66,44 @@ class Checkpoint:
 
     def progress(self) -> dict[str, Any]:
         """Return the contents of progress.json."""
-        path = self.folder / "progress.json"
+        path = self.folder / PROGRESS
         try:
             progress: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise InputError(
                 f"{path}: is missing or damaged; remove the folder {self.folder} to continue before it"
             ) from None
         return progress
+
+    def load(self) -> Contents:
+        """Return the contents of all files but the weights, or say which of them is damaged."""
+        progress = self.progress()
+        version, position, scaler = (progress.pop(key, None) for key in ("version", "position", "scaler"))
+        try:
+            standing = Standing(**progress)
+            if standing.update != self.update:
+                raise ValueError(f"it is of update {standing.update}")
+            if version not in (None, *range(1, VERSION + 1)) or not isinstance(position, dict):
+                raise ValueError("it has no valid version and position")
+        except (ValueError, TypeError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise self.refusal(PROGRESS, reason) from None
+        parts = {}
+        for part in (POSITION, OPTIMIZER):
+            parts[part] = load_tensors(self.folder / part)
+            if name := not_finite(parts[part].items()):
+                raise self.refusal(part, f"`{name}` is not finite")
+        return Contents(standing, position, scaler, parts[POSITION], parts[OPTIMIZER], version or 1)
+
+    def refusal(self, part: str, reason: object) -> InputError:
+        """Return the error for a file that does not belong to this run or is damaged."""
+        path = self.folder / part
+        return InputError(f"{path}: is not of this run ({reason}); remove {self.folder.name} to continue before it")
+
+
+def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str | None:
+    """Return the name of the first tensor with a value that is not finite."""
+    return next((name for name, value in tensors if not bool(value.isfinite().all())), None)
 
 
 class Checkpoints:
@@ -54,11 +116,16 @@ class Checkpoints:
         """Return every complete checkpoint."""
         if not self.folder.exists():
             return []
-        return [Checkpoint(path) for path in sorted(self.folder.iterdir()) if path.name.isdigit()]
+        names = (path.name for path in self.folder.iterdir())
+        return [Checkpoint(self.folder / name) for name in sorted(names) if name.isascii() and name.isdigit()]
 
     def at(self, update: int) -> Checkpoint:
         """Return the checkpoint of an update."""
         return Checkpoint(self.folder / f"{update:08}")
+
+    def last_regular(self, number: int, every: int) -> list[Checkpoint]:
+        """Return the last checkpoints at multiples of `every`: the same for a run that was interrupted in between."""
+        return [each for each in self.all() if each.update % every == 0][-number:] if number else []
 
     def save(
         self,
@@ -71,17 +138,25 @@ class Checkpoints:
         """Write a complete checkpoint, or nothing."""
         with replacing_folder(self.at(update).folder) as temporary:
             save_tensors(temporary / WEIGHTS, weights(model))
-            save_tensors(temporary / "optimizer.safetensors", optimizer)
-            save_tensors(temporary / "position.safetensors", position)
-            (temporary / "progress.json").write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
+            save_tensors(temporary / OPTIMIZER, optimizer)
+            save_tensors(temporary / POSITION, position)
+            (temporary / PROGRESS).write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
 
-    def prune(self, keep: int, best: int | None) -> None:
-        """Remove all but the last few and the best, and what a kill left incomplete."""
-        for checkpoint in self.all()[:-keep]:
-            if checkpoint.update != best:
+    def prune(self, keep: int, best: int | None, average: int, every: int) -> None:
+        """Remove all but the last few, the best and those to average, and what a kill left incomplete."""
+        needed = {each.folder for each in (*self.all()[-keep:], *self.last_regular(average, every))}
+        for checkpoint in self.all():
+            if checkpoint.folder not in needed and checkpoint.update != best:
                 remove(checkpoint.folder)
         for leftover in self.folder.glob(".*.tmp"):
             remove(leftover)
+
+    def set_aside(self, checkpoint: Checkpoint) -> Path:
+        """Rename a damaged checkpoint, so that it is no longer one, and return its new path."""
+        aside = checkpoint.folder.with_name(f"{checkpoint.folder.name}.damaged")
+        remove(aside)
+        os.rename(checkpoint.folder, aside)
+        return aside
 
 
 def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:

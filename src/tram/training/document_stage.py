@@ -55,9 +55,9 @@ class DocumentStage(Stage):
         lines = [f"{documents:,} documents with {sentences:,} sentences in {self.groups:,} groups"]
         return lines + truncation_warning(self.plan.truncated, self.model.config.max_length)
 
-    def group(self) -> Rows:
-        """Return the documents that are being read."""
-        epoch, number = divmod(self.group_number, self.groups)
+    def group(self, number: int | None = None) -> Rows:
+        """Return the documents that are being read, or those of the group with this number."""
+        epoch, number = divmod(self.group_number if number is None else number, self.groups)
         if self._epoch[0] != epoch:
             self._epoch = (epoch, self.plan.epoch(epoch))
         return self._epoch[1][number]
@@ -241,8 +241,20 @@ class DocumentStage(Stage):
         return found
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Continue in the middle of a document."""
-        self.group_number, self.step, self.reread = position["group"], position["step"], position["back"]
+        """Continue in the middle of a document; raise ValueError for what is no position in this data."""
+        numbers: list[Any] = [position.get(key) for key in ("group", "step", "back")]
+        if len(position) != 3 or not all(type(number) is int and 0 <= number < 2**53 for number in numbers):
+            raise ValueError("its position in the documents is not valid")
+        group_number, step, reread = numbers
+        group = self.group(group_number)
+        if step >= self.plan.length(group) or reread > min(step, self.reach):
+            raise ValueError("its position in the documents is not valid")
+        expected = self.model.initial_state(len(group)).tensors() if step else {}
+        if {name: value.shape for name, value in expected.items()} != {
+            name: value.shape for name, value in tensors.items() if value.is_floating_point()
+        }:
+            raise ValueError("its memories are not those of this model and these documents")
+        self.group_number, self.step, self.reread = group_number, step, reread
         self.state = State.from_tensors(tensors).to(self.processes.device)
 
 

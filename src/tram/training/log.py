@@ -1,11 +1,14 @@
-"""What a training writes about itself: `metrics.jsonl`, the notes of the progress bar, TensorBoard."""
+"""What a training writes about itself: `metrics.jsonl`, notes, TensorBoard, the README.md of its model."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tram.config import Config, TrainConfig
 from tram.files import write_text
+from tram.training.checkpoints import Standing
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,28 @@ def tensorboard(folder: Path, update: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=update + 1)
+
+
+def summary(names: Iterable[str]) -> list[str]:
+    """Return the parts of the model that parameters belong to."""
+    return sorted(
+        {
+            name.partition(".context.")[0] + ".context" if ".context." in name else name.partition(".")[0]
+            for name in names
+        }
+    )
+
+
+def model_card(config: Config, stage: TrainConfig, standing: Standing) -> str:
+    """Return the README.md of a freshly trained model folder."""
+    best = (
+        ""
+        if standing.best_update is None
+        else f"\nBest update: {standing.best_update} ({stage.watch} on held-out documents)."
+    )
+    return (
+        "# Translation model\n\n"
+        "Trained with tram (`pip install tram-mt`): `tram translate --model .` uses it.\n\n"
+        f"Data: `{config.data.name}`. Updates: {standing.update}, target tokens: {standing.tokens:,}, "
+        f"hours: {standing.seconds / 3600:.2f}.{best}\n"
+    )

@@ -1,5 +1,6 @@
 """Optimisers and learning rates: AdamW or Muon; linear warm-up, then one of two schedules, then a cooldown."""
 
+import fnmatch
 import re
 from collections.abc import Callable, Container, Mapping
 from itertools import groupby
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tram.config import FinetuneConfig, TrainConfig
+from tram.errors import InputError
 from tram.model.folder import converted
 
 
@@ -71,9 +73,12 @@ def orthogonal(matrices: Tensor) -> Tensor:
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:
-    """Return the optimiser that the config names, with rates for new and loaded parameters; see `set_rate`."""
+    """Return the optimiser that the config names, with rates for new and loaded parameters; see `set_rate`.
+
+    It does not know the parameters that are frozen (without `requires_grad`): weight decay does not move them either.
+    """
     new_rate = config.lr_new if isinstance(config, FinetuneConfig) else config.lr
-    parameters = dict(model.named_parameters())
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     settings = [
         {
             "params": [parameters[name] for name in names],
@@ -101,6 +106,26 @@ def grouped(
         count = next((count for end, count in parts.items() if inside and name.endswith(end)), 1)
         groups.setdefault((name in new, inside, count), []).append(name)
     return sorted(groups.items())
+
+
+def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str]) -> None:
+    """Take parameters out of training: none; base: all that are not new; or those whose name matches a pattern."""
+    names = [name for name, _ in model.named_parameters()]
+    if frozen == "base":
+        chosen = {name for name in names if name not in new}
+    elif isinstance(frozen, tuple):
+        matches = {pattern: fnmatch.filter(names, pattern) for pattern in frozen}
+        if unused := [pattern for pattern, matched in matches.items() if not matched]:
+            raise InputError(
+                f"finetune.freeze: no parameter matches `{unused[0]}`; names are such as {names[0]} and {names[-1]}"
+            )
+        chosen = {name for matched in matches.values() for name in matched}
+    else:
+        chosen = set()
+    if len(chosen) == len(names):
+        raise InputError(f"finetune.freeze: {frozen} leaves no parameter to train; freeze fewer")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in chosen)
 
 
 def rate_factor(update: int, config: TrainConfig) -> float:
@@ -132,15 +157,25 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore what `optimizer_tensors` returned."""
+    """Restore what `optimizer_tensors` returned; raise ValueError for what is not the state of these parameters."""
+    expected = {
+        name: (parameter.shape, {"step", "momentum"} if group["orthogonal"] else {"step", "exp_avg", "exp_avg_sq"})
+        for group in optimizer.param_groups
+        for name, parameter in zip(group["names"], group["params"], strict=True)
+    }
     groups = optimizer.state_dict()["param_groups"]
     names = [name for group in groups for name in group["names"]]
     numbers = dict(zip(names, (number for group in groups for number in group["params"]), strict=True))
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         parameter, _, key = name.rpartition("/")
+        if parameter not in expected:
+            raise ValueError(f"`{parameter}` is not a parameter that is trained here")
+        shape, keys = expected[parameter]
+        if key not in keys or value.shape != (() if key == "step" else shape) or not value.is_floating_point():
+            raise ValueError(f"`{name}` has another name, shape or type than the state of this optimiser")
         state.setdefault(numbers[parameter], {})[key] = value
-    if state and len(state) != len(numbers):
+    if state and sum(map(len, state.values())) != sum(len(keys) for _, keys in expected.values()):
         raise ValueError(f"the optimiser's state is of {len(state)} parameters, not of {len(numbers)}")
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -3,14 +3,18 @@
 train(Config.load("configs/small.yaml"))      # run again after a kill: continues exactly where it stopped
 """
 
+import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tram.config import Config, TrainConfig, write_yaml
+from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
+from tram.files import locked, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
+from tram.training.processes import make_accelerator, on_main
 from tram.training.trainer import Trainer
 
 # Settings that may change when a run is continued: they do not affect the updates done so far.
@@ -18,49 +22,111 @@ FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
 
 def train(config: Config) -> Path:
-    """Run the stages that the config names and return the folder of the finished model."""
+    """Run the stages that the config names and return the folder of the finished model.
+
+    With several processes, only the main process reads and writes the output folder.
+    """
+    accelerator = make_accelerator()
     data = PreparedData.open(config.data)
-    remember_config(config)
-    folder = config.output
-    if config.train is not None:
-        folder = config.output / "train"
-        if not finished(folder, config.train):
-            if (second := config.output / "finetune").exists():
-                raise InputError(
-                    f"{second}: was finetuned from the first stage as it was before its updates were raised; "
-                    "remove it or choose another output folder"
-                )
-            start = config.train.start
-            Trainer(config, config.train, data, folder, None if str(start) == "nothing" else find_model(start)).run()
-    if config.finetune is not None:
-        start = config.finetune.start
-        first = None if str(start) == "nothing" else folder / "model" if str(start) == "train" else find_model(start)
-        folder = config.output / "finetune"
-        if not finished(folder, config.finetune):
-            Trainer(config, config.finetune, data, folder, first).run()
+    stages = [stage for stage in (config.train, config.finetune) if stage is not None]
+    with ExitStack() as stack:
+
+        def begin() -> None:
+            stack.enter_context(locked(config.output))
+            remember_config(config)
+            remember_data(config, data)
+
+        on_main(accelerator, begin)
+        for stage in stages:
+            folder = stage_folder(config, stage)
+            if not on_main(accelerator, lambda stage=stage: finished(config, stage)):  # type: ignore[misc]
+                first = on_main(accelerator, lambda stage=stage: start_of(config, stage))  # type: ignore[misc]
+                Trainer(config, stage, data, folder, first).run()
     return folder / "model"
 
 
-def finished(folder: Path, stage: TrainConfig) -> bool:
+def stage_folder(config: Config, stage: TrainConfig) -> Path:
+    """Return the folder of a stage."""
+    return config.output / ("finetune" if isinstance(stage, FinetuneConfig) else "train")
+
+
+def start_of(config: Config, stage: TrainConfig) -> Path | None:
+    """Return the model folder that a stage starts from; None: random weights."""
+    second = config.output / "finetune"
+    if not isinstance(stage, FinetuneConfig) and second.exists():
+        raise InputError(
+            f"{second}: was finetuned from the first stage as it was before its updates were raised; "
+            "remove it or choose another output folder"
+        )
+    if str(stage.start) == "nothing":
+        return None
+    if isinstance(stage, FinetuneConfig) and str(stage.start) == "train":
+        return config.output / "train" / "model"
+    return find_model(stage.start)
+
+
+def finished(config: Config, stage: TrainConfig) -> bool:
     """Return whether a stage has its model and the config asks for no further updates."""
+    folder = stage_folder(config, stage)
     if not (folder / "model" / WEIGHTS).exists():
         return False
-    checkpoints = Checkpoints(folder / "checkpoints").all()
-    return not checkpoints or checkpoints[-1].update >= stage.updates or bool(checkpoints[-1].progress()["ended"])
+    for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
+        try:
+            return checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+        except InputError:  # damaged: the one before tells
+            continue
+    return True
 
 
 def remember_config(config: Config) -> None:
     """Store the config with the run, and refuse to continue with another one."""
     path = config.output / "config.yaml"
     if path.exists():
-        before, now = (_flat(each.model_dump(mode="json")) for each in (Config.load(path), config))
+        earlier = Config.load(path)
+        before, now = (_flat(each.model_dump(mode="json")) for each in (earlier, config))
         for key in sorted(before.keys() | now.keys()):
             if key.rpartition(".")[2] not in FREE | {"output", "data"} and before.get(key) != now.get(key):
                 raise InputError(
                     f"{path}: this run was started with {key}: {before.get(key)}, not {now.get(key)}; "
                     "set it back or choose another output folder"
                 )
+        for old, new in ((earlier.train, config.train), (earlier.finetune, config.finetune)):
+            if old is not None and new is not None:
+                require_same_cooldown(config, old, new)
     write_yaml(path, config)
+
+
+def require_same_cooldown(config: Config, old: TrainConfig, new: TrainConfig) -> None:
+    """Refuse another number of updates in the middle of a cooldown: the learning rate would jump."""
+    folder = stage_folder(config, new)
+    done = max((checkpoint.update for checkpoint in Checkpoints(folder / "checkpoints").all()), default=0)
+    if old.updates == new.updates or not new.cooldown or done >= new.updates:
+        return
+    if done > min(old.updates, new.updates) - new.cooldown:
+        raise InputError(
+            f"{folder}: this run has made {done:,} updates; if {folder.name}.updates changed from {old.updates} to "
+            f"{new.updates}, the learning rate would jump in the cooldown ({new.cooldown}); set it to {old.updates} "
+            "or choose another output folder"
+        )
+
+
+def remember_data(config: Config, data: PreparedData) -> None:
+    """Store the key of the prepared data with the run, and refuse to continue on other data."""
+    path = config.output / "data.json"
+    if not path.exists():
+        write_json(path, {"key": data.key})
+        return
+    try:
+        before = str(json.loads(path.read_text(encoding="utf-8"))["key"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(
+            f"{path}: is damaged; remove it if this run was started on the data in {data.folder}"
+        ) from None
+    if before != data.key:
+        raise InputError(
+            f"{data.folder}: is other data (fingerprint {data.key}) than this run was started on (fingerprint "
+            f"{before}, {path}); give that data or choose another output folder"
+        )
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

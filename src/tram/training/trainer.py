@@ -2,30 +2,25 @@
 
 Everything random is a function of the seed and the number of the update: which sentences an update sees, and what
 dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` handles devices, mixed precision and several processes, whose gradients are summed once per update.
+`accelerate` handles devices and several processes, whose gradients are summed once per update.
 """
 
-import signal
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import nn
 
-from tram.config import Config, FinetuneConfig, TrainConfig, with_memory
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, with_memory
 from tram.data.arrays import PreparedData
-from tram.errors import InputError
+from tram.errors import InputError, RunError
 from tram.model.folder import (
     WEIGHTS,
     load_known_weights,
-    load_tensors,
     load_weights,
     read_model_file,
     save_model,
@@ -33,30 +28,34 @@ from tram.model.folder import (
 )
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.training.checkpoints import VERSION, Checkpoints, average
+from tram.training.checkpoints import (
+    OPTIMIZER,
+    POSITION,
+    PROGRESS,
+    VERSION,
+    Checkpoint,
+    Checkpoints,
+    Contents,
+    Standing,
+    average,
+    not_finite,
+)
 from tram.training.document_stage import DocumentStage
-from tram.training.log import Losses, Metrics
-from tram.training.optimizers import load_optimizer_tensors, make_optimizer, optimizer_tensors, renumbered, set_rate
+from tram.training.log import Losses, Metrics, model_card, summary
+from tram.training.optimizers import (
+    freeze,
+    load_optimizer_tensors,
+    make_optimizer,
+    optimizer_tensors,
+    renumbered,
+    set_rate,
+)
+from tram.training.precision import Precision
+from tram.training.processes import make_accelerator, on_main, share_parameters
+from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
 RECENT = 50  # updates that the reported speed is a mean of
-
-
-class Interrupted(Exception):
-    """Raised when the user stopped a run and its checkpoint is written."""
-
-
-@dataclass
-class Standing:
-    """The progress of a stage: `progress.json` of a checkpoint."""
-
-    update: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    best: float | None = None  # score of the best evaluation; lower is better
-    best_update: int | None = None
-    waited: int = 0  # evaluations since then
-    ended: bool = False
 
 
 class Trainer:
@@ -70,20 +69,34 @@ class Trainer:
         self.data = data
         self.folder = folder
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
-        self.accelerator = make_accelerator(stage.precision)
+        self.accelerator = make_accelerator()
+        self.precision = Precision(stage.precision, self.accelerator.device)
         self.model, self.new = self.make_model(first)
-        self.model.to(self.accelerator.device, torch.float64 if stage.precision == "float64" else None)
+        self.model.to(self.accelerator.device, self.precision.weights)
+        share_parameters(self.accelerator, self.model)
         self.model.set_dropout(stage.dropout, stage.attention_dropout, stage.activation_dropout)
-        self.optimizer = self.accelerator.prepare(make_optimizer(self.model, stage, self.new))
+        if isinstance(stage, FinetuneConfig):
+            freeze(self.model, stage.freeze, self.new)
+        self.optimizer = make_optimizer(self.model, stage, self.new)
         self.stage = self.make_stage()
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.standing = Standing()
         self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # tokens and seconds of the last updates
         self.score_note = ""
+        self.warnings: list[str] = []
 
     def make_model(self, first: Path | None) -> tuple[Transformer, set[str]]:
         """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
         torch.manual_seed(self.config.seed)
+        settings = on_main(self.accelerator, lambda: self.model_settings(first))
+        model = Transformer(settings, self.data.vocabulary)
+        loaded: set[str] = set()
+        if first is not None:
+            loaded = on_main(self.accelerator, lambda: load_known_weights(model, first / WEIGHTS))
+        return model, weights(model).keys() - loaded
+
+    def model_settings(self, first: Path | None) -> ModelConfig:
+        """Return the config of the model to train: that of `first`, if there is one, and the memory of the stage."""
         settings = self.config.model
         if first is not None:
             about = read_model_file(first)
@@ -98,9 +111,7 @@ class Trainer:
                 )
         if isinstance(self.stage_config, FinetuneConfig):
             settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
-        model = Transformer(settings, self.data.vocabulary)
-        loaded = set() if first is None else load_known_weights(model, first / WEIGHTS)
-        return model, weights(model).keys() - loaded
+        return settings
 
     def make_stage(self) -> Stage:
         """Return the stage that the updates come from."""
@@ -154,7 +165,9 @@ class Trainer:
         say(f"{sum(value.numel() for value in own.values()):,} parameters, {new:,} of them new")
         if len(self.new) < len(own):
             say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(own.keys() - self.new))}")
-        for line in self.stage.describe():
+        if frozen := sum(value.numel() for value in self.model.parameters() if not value.requires_grad):
+            say(f"{frozen:,} parameters are frozen")
+        for line in (*self.stage.describe(), *self.warnings):
             say(line)
         if self.standing.update:
             say(f"continuing after update {self.standing.update:,}")
@@ -166,21 +179,37 @@ class Trainer:
         key = (self.config.seed, standing.update, accelerator.process_index)
         torch.manual_seed(int(np.random.SeedSequence(key).generate_state(1)[0]))
         self.model.train()
-        with accelerator.autocast():
-            sums = self.stage.run_update(standing.update, accelerator.backward)
+        with self.precision.autocast():
+            sums = self.stage.run_update(standing.update, self.precision.backward)
         self.add_up_gradients()
         rate = set_rate(self.optimizer, standing.update + 1, self.stage_config)
-        norm = accelerator.clip_grad_norm_(self.model.parameters(), self.stage_config.clip or float("inf"))
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        norm = self.precision.clip(self.optimizer, self.trained(), self.stage_config.clip)
         loss, plain = self.total(sums.loss, sums.plain)
+        if not math.isfinite(loss):
+            raise self.diverged("the loss", loss)
+        if not self.precision.tolerates(norm):
+            raise self.diverged("the norm of the gradient", norm)
+        self.precision.step(self.optimizer)
+        self.optimizer.zero_grad()
         seconds = time.monotonic() - began
         standing.update += 1
         standing.tokens += sums.tokens
         standing.seconds += seconds
         self.recent.append((sums.tokens, seconds))
         speed = sum(tokens for tokens, _ in self.recent) / max(sum(spent for _, spent in self.recent), 1e-9)
-        return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), float(norm or 0), rate, speed)
+        return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), norm, rate, speed)
+
+    def diverged(self, what: str, value: float) -> RunError:
+        """Return the error that ends a training whose numbers are not finite; checkpoints before it stay."""
+        name, update = self.folder.name, self.standing.update + 1
+        return RunError(
+            f"{self.folder}: training diverged, {what} is {value} at update {update:,}; start again in another output "
+            f"folder with a lower {name}.lr, a longer {name}.warmup or {name}.clip set"
+        )
+
+    def trained(self) -> list[nn.Parameter]:
+        """Return the parameters that are not frozen."""
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     def add_up_gradients(self) -> None:
         """Sum the gradients of all processes in one buffer; a parameter that no process reached has gradient zero.
@@ -188,7 +217,7 @@ class Trainer:
         Not with DistributedDataParallel: which parameters a pass reaches differs from pass to pass here (a first memory
         only at the start of a document), and an update may be several passes of which some are empty.
         """
-        parameters = list(self.model.parameters())
+        parameters = self.trained()
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -210,6 +239,8 @@ class Trainer:
         standing = self.standing
         scores = {"held_loss": self.held_loss()}
         watched = scores["held_loss"]
+        if not math.isfinite(watched):
+            raise self.diverged("the held-out loss", watched)
         if self.stage_config.watch == "bleu":
             scores["held_bleu"] = self.held_bleu()
             watched = -scores["held_bleu"]
@@ -226,7 +257,7 @@ class Trainer:
         """Return the held-out loss in nats per target token, without label smoothing; processes share the work."""
         assert self.held is not None
         self.model.eval()
-        with self.accelerator.autocast():
+        with self.precision.autocast():
             loss, tokens = self.total(*self.stage.held_out_loss(self.held))
         self.model.train()
         return loss / max(tokens, 1)
@@ -247,55 +278,78 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
+        if name := not_finite(self.model.named_parameters()):
+            raise self.diverged(f"a value of `{name}`", math.nan)
         position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
-            progress = asdict(self.standing) | about | self._scaler()
+            progress = self.standing.model_dump() | about | self.precision.state()
             state = optimizer_tensors(self.optimizer)
             self.checkpoints.save(self.standing.update, self.model, state, position, progress)
-            keep = max(self.stage_config.keep_checkpoints, self.stage_config.average)
-            self.checkpoints.prune(keep, self.standing.best_update)
+            settings = self.stage_config
+            self.checkpoints.prune(
+                settings.keep_checkpoints, self.standing.best_update, settings.average, settings.checkpoint_every
+            )
         self.accelerator.wait_for_everyone()
 
-    def _scaler(self) -> dict[str, Any]:
-        scaler = self.accelerator.scaler
-        return {"scaler": scaler.state_dict()} if scaler is not None else {}
-
     def resume(self) -> None:
-        """Continue from the last checkpoint, if there is one."""
-        found = self.checkpoints.all()
-        if not found:
+        """Continue from the last checkpoint that is not damaged, if there is one; all processes from the same."""
+        contents = on_main(self.accelerator, self.restore_newest)
+        if contents is None:
             return
-        folder, progress = found[-1].folder, found[-1].progress()
-        load_weights(self.model, folder / WEIGHTS)
-        tensors = load_tensors(folder / "position.safetensors")
-        part = "progress.json"
+        if not self.accelerator.is_main_process:
+            self.restore(contents)
+        share_parameters(self.accelerator, self.model)
+
+    def restore_newest(self) -> Contents | None:
+        """Restore the last checkpoint that is not damaged; those after it are set aside, with a warning."""
+        damaged: list[tuple[Checkpoint, InputError]] = []
+        for checkpoint in reversed(self.checkpoints.all()):
+            try:
+                contents = checkpoint.load()
+                load_weights(self.model, checkpoint.folder / WEIGHTS)
+                if name := not_finite(self.model.named_parameters()):
+                    raise checkpoint.refusal(WEIGHTS, f"`{name}` is not finite")
+                self.restore(contents)
+            except InputError as error:
+                damaged.append((checkpoint, error))
+                continue
+            best = contents.standing.best_update
+            if best is not None and not self.checkpoints.at(best).folder.exists():
+                contents.standing.best = contents.standing.best_update = None  # pruned when a damaged one was better
+                self.restore(contents)
+            for other, problem in damaged:
+                aside = self.checkpoints.set_aside(other)
+                self.warnings.append(f"warning: {problem}: it is kept as {aside.name}")
+            return contents
+        if damaged:
+            raise damaged[0][1]
+        return None
+
+    def restore(self, contents: Contents) -> None:
+        """Continue from a checkpoint whose weights are loaded."""
+        part = POSITION
         try:
-            version, position, scaler = (
-                progress.pop("version", 1),
-                progress.pop("position"),
-                progress.pop("scaler", None),
-            )
-            self.standing = Standing(**progress)
-            self.stage.restore(position, tensors)
-            part = "optimizer.safetensors"
-            state = load_tensors(folder / part)
-            if version < VERSION:
+            self.stage.restore(contents.position, contents.tensors)
+            part = OPTIMIZER
+            state = contents.optimizer
+            if contents.version < VERSION:
                 state = renumbered(state, self.model, self.stage_config, self.new)
             load_optimizer_tensors(self.optimizer, state)
-            if scaler and self.accelerator.scaler is not None:
-                self.accelerator.scaler.load_state_dict(scaler)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{folder / part}: is not of this run ({error}); remove {folder.name} to continue before it"
-            ) from None
+            part = PROGRESS
+            self.precision.restore(contents.scaler)
+        except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+            raise self.checkpoints.at(contents.standing.update).refusal(part, error) from None
+        self.standing = contents.standing.model_copy()
 
     def finish(self, say: Callable[[str], None]) -> None:
         """Write a model folder with the best weights, or with the mean of the last ones if that is better."""
         standing = self.standing
         self.save()
         if standing.best_update is not None:
-            load_weights(self.model, self.checkpoints.at(standing.best_update).folder / WEIGHTS)
+            best = self.checkpoints.at(standing.best_update).folder / WEIGHTS
+            on_main(self.accelerator, lambda: load_weights(self.model, best))
+            share_parameters(self.accelerator, self.model)
             say(f"best: update {standing.best_update:,}")
             self.try_average(say)
         if self.accelerator.is_main_process:
@@ -310,73 +364,17 @@ class Trainer:
 
     def try_average(self, say: Callable[[str], None]) -> None:
         """Use the mean of the last checkpoints if its held-out loss is lower than that of the best one."""
-        every = self.stage_config.checkpoint_every  # a checkpoint of an interrupted run does not count
-        last = [c for c in self.checkpoints.all() if c.update % every == 0][-self.stage_config.average :]
-        if self.stage_config.average < 2 or len(last) < 2 or self.held is None:
+        wanted, every = self.stage_config.average, self.stage_config.checkpoint_every
+        number = on_main(self.accelerator, lambda: len(self.checkpoints.last_regular(wanted, every)))
+        if number < 2 or self.held is None:
             return
         best = self.held_loss()
         kept = {name: value.detach().clone() for name, value in self.model.named_parameters()}
-        average(last, self.model)
+        on_main(self.accelerator, lambda: average(self.checkpoints.last_regular(number, every), self.model))
+        share_parameters(self.accelerator, self.model)
         mean = self.held_loss()
-        say(f"held-out loss: best checkpoint {best:.4f}, mean of the last {len(last)} {mean:.4f}")
+        say(f"held-out loss: best checkpoint {best:.4f}, mean of the last {number} {mean:.4f}")
         if mean >= best:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(kept[name])
-
-
-def summary(names: Iterable[str]) -> list[str]:
-    """Return the parts of the model that parameters belong to."""
-    return sorted(
-        {
-            name.partition(".context.")[0] + ".context" if ".context." in name else name.partition(".")[0]
-            for name in names
-        }
-    )
-
-
-def make_accelerator(precision: str) -> Accelerator:
-    """Return an accelerator with the mixed precision of the config; auto: what the device supports well."""
-    if precision == "auto":
-        precision = "float32"
-        if torch.cuda.is_available():
-            precision = "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
-    return Accelerator(mixed_precision={"bfloat16": "bf16", "float16": "fp16"}.get(precision, "no"))
-
-
-@contextmanager
-def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
-    """Catch SIGINT and SIGTERM inside the block; the function returned says whether one arrived."""
-    stopped = False
-
-    def mark(number: int, frame: Any) -> None:
-        nonlocal stopped
-        stopped = True
-
-    before = {}
-    if active:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                before[number] = signal.signal(number, mark)
-            except ValueError:  # not in the main thread: the program that runs us handles signals
-                break
-    try:
-        yield lambda: stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def model_card(config: Config, stage: TrainConfig, standing: Standing) -> str:
-    """Return the README.md of a freshly trained model folder."""
-    best = (
-        ""
-        if standing.best_update is None
-        else f"\nBest update: {standing.best_update} ({stage.watch} on held-out documents)."
-    )
-    return (
-        "# Translation model\n\n"
-        "Trained with tram (`pip install tram-mt`): `tram translate --model .` uses it.\n\n"
-        f"Data: `{config.data.name}`. Updates: {standing.update}, target tokens: {standing.tokens:,}, "
-        f"hours: {standing.seconds / 3600:.2f}.{best}\n"
-    )

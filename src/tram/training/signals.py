@@ -1,0 +1,43 @@
+"""Ctrl-C and SIGTERM during training: the update is finished and a checkpoint is written before the run ends."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+class Interrupted(Exception):
+    """Raised when the user stopped a run and its checkpoint is written."""
+
+
+@contextmanager
+def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
+    """Catch the first SIGINT or SIGTERM inside the block; the function returned says whether one arrived.
+
+    The second one has the effect that it has outside the block: it ends the run at once.
+    """
+    stopped = False
+    before: dict[signal.Signals, Any] = {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def mark(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        restore()
+
+    if active:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) == signal.SIG_IGN:  # nohup, or a job in the background
+                continue
+            try:
+                before[number] = signal.signal(number, mark)
+            except ValueError:  # not in the main thread: the program that runs us handles signals
+                break
+    try:
+        yield lambda: stopped
+    finally:
+        restore()
