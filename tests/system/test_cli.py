@@ -36,6 +36,7 @@ COMMANDS = [
         "import authors",
     ),
     *("bench", "bench train", "bench decode", "bench memory"),
+    *("suite", "suite agreement", "suite pronouns"),
 ]
 
 
