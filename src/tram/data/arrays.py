@@ -15,17 +15,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Annotated, Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.errors import InputError
 from tram.files import fingerprint
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
+from tram.yaml_files import short_repr
 
 VERSION = 1
+PIECE = 1 << 22  # elements of an array that are checked at a time
 
 
 class GrowingArray:
@@ -120,13 +123,42 @@ class Sentences(Sequence[npt.NDArray[Any]]):
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
+def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
+    """Return a one-dimensional array of one of some types, memory-mapped unless it is empty."""
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path}: is missing; run `tram prepare` again") from None
+    except (OSError, ValueError, EOFError, OverflowError, SyntaxError, RecursionError, MemoryError, TypeError):
+        array = _unmapped(path)
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:
+        raise _damaged(path)
+    return array
+
+
 def _unmapped(path: Path) -> npt.NDArray[Any]:
     """Load an array that numpy does not map: one without elements; refuse a damaged one."""
     try:
+        if path.stat().st_size > 1000:  # the header of an empty array is shorter
+            raise ValueError
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+    except (OSError, ValueError, EOFError, OverflowError, SyntaxError, RecursionError, MemoryError, TypeError):
+        raise _damaged(path) from None
     return array
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again")
+
+
+def _largest(ids: npt.NDArray[Any]) -> int:
+    """Return the largest id, -1 if there is none; a piece of the file at a time."""
+    return max((int(ids[start : start + PIECE].max()) for start in range(0, len(ids), PIECE)), default=-1)
+
+
+def _ascends(offsets: npt.NDArray[Any]) -> bool:
+    pieces = (offsets[start : start + PIECE + 1] for start in range(0, len(offsets), PIECE))
+    return all(bool((piece[1:] >= piece[:-1]).all()) for piece in pieces)
 
 
 @dataclass(frozen=True)
@@ -157,6 +189,17 @@ class Split:
         return int((self.usable & (source | target)).sum())
 
 
+class _PreparedFile(BaseModel):
+    """The content of prepared.json, as far as it is read again."""
+
+    model_config = ConfigDict(strict=True)
+
+    vocabulary: Annotated[int, Field(ge=1, le=2**31)]
+    text: str
+    splits: dict[Annotated[str, Field(pattern=r"^[\w-]{1,100}$")], dict[str, int]]
+    key: str | None = None
+
+
 @dataclass(frozen=True)
 class PreparedData:
     """A folder made by `tram prepare`."""
@@ -174,32 +217,58 @@ class PreparedData:
         path = folder / "prepared.json"
         if not path.exists():
             raise InputError(f"{folder}: holds no prepared data (no prepared.json); make it with `tram prepare`")
+        damaged = InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again")
         try:
             about = json.loads(path.read_text(encoding="utf-8"))
-            version, vocabulary, text, splits = (about[k] for k in ("version", "vocabulary", "text", "splits"))
-        except (ValueError, KeyError, TypeError, OSError):
-            raise InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again") from None
+            version = about["version"]
+        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+            raise damaged from None
         if version != VERSION:
-            raise InputError(f"{path}: has version {version}, this tram reads {VERSION}; run `tram prepare` again")
-        return cls(folder, vocabulary, text, splits, str(about.get("key") or fingerprint(about)))
+            shown = short_repr(version)
+            raise InputError(f"{path}: has version {shown}, this tram reads {VERSION}; run `tram prepare` again")
+        try:
+            file = _PreparedFile.model_validate(about)
+        except ValidationError:
+            raise damaged from None
+        return cls(folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about))
 
     def split(self, name: str) -> Split:
-        """Return the documents of one split, memory-mapped."""
+        """Return the documents of one split, memory-mapped; refuse arrays that do not fit together."""
         if name not in self.splits:
             raise InputError(f"{self.folder}: has no split `{name}`, only {', '.join(self.splits)}")
 
-        def load(part: str) -> npt.NDArray[Any]:
+        def load(part: str, largest: int | None = None) -> npt.NDArray[Any]:
+            """Load integers; largest: they are offsets, which grow from 0 to this number."""
             path = self.folder / f"{name}.{part}.npy"
-            try:
-                array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            except FileNotFoundError:
-                raise InputError(f"{path}: is missing; run `tram prepare` again") from None
-            except (OSError, ValueError, EOFError):
-                return _unmapped(path)
+            array = _load_array(path, (np.uint16, np.uint32) if largest is None else (np.int64,))
+            if largest is None:
+                good = _largest(array) < self.vocabulary
+            else:
+                good = len(array) > 0 and array[0] == 0 and array[-1] == largest and _ascends(array)
+            if not good:
+                raise _damaged(path)
             return array
 
-        sides = [Sentences(load(f"{side}.ids"), load(f"{side}.offsets")) for side in ("source", "target")]
-        return Split(sides[0], sides[1], load("documents"), self.special)
+        def side(which: str) -> Sentences:
+            ids = load(f"{which}.ids")
+            return Sentences(ids, load(f"{which}.offsets", len(ids)))
+
+        source, target = side("source"), side("target")
+        if len(source) != len(target):
+            raise _damaged(self.folder / f"{name}.target.offsets.npy")
+        documents = load("documents", len(source))
+        sizes = {
+            "documents": len(documents) - 1,
+            "sentences": len(source),
+            "source_tokens": len(source.ids),
+            "target_tokens": len(target.ids),
+        }
+        if sizes != self.splits[name]:
+            raise InputError(
+                f"{self.folder / 'prepared.json'}: does not describe the split `{name}` beside it; "
+                "run `tram prepare` again"
+            )
+        return Split(source, target, documents, self.special)
 
     @cached_property
     def special(self) -> SpecialIds:

@@ -2,15 +2,19 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import Corpus, contents
 from tram.data.arrays import VERSION, GrowingArray, PreparedData, SplitWriter
+from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 
 Document = tuple[list[list[int]], list[list[int]]]
@@ -112,3 +116,77 @@ def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> N
     (folder / "prepared.json").write_text(json.dumps(about | {"text": "f" * 12}))
     with pytest.raises(InputError, match=r"text\.json: is not the pipeline that made these ids"):
         PreparedData.open(folder).text()
+
+
+# Damaged folders.
+
+
+def damaged_copy(prepared: Path, folder: Path) -> Path:
+    shutil.copytree(prepared, folder)
+    return folder
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "ids beyond the vocabulary": lambda f: np.save(f / "train.source.ids.npy", np.full(100, 65535, np.uint16)),
+    "offsets that descend": lambda f: np.save(f / "train.source.offsets.npy", _offsets(f)[::-1].copy()),
+    "offsets beyond the ids": lambda f: np.save(f / "train.source.offsets.npy", _offsets(f) * 2),
+    "offsets that are fractions": lambda f: np.save(f / "train.source.offsets.npy", _offsets(f).astype(float)),
+    "a matrix": lambda f: np.save(f / "train.documents.npy", np.zeros((2, 2), np.int64)),
+    "no offsets": lambda f: np.save(f / "train.documents.npy", np.zeros(0, np.int64)),
+    "fewer sentences on one side": lambda f: np.save(f / "train.target.offsets.npy", _offsets(f, "target")[[0, -1]]),
+    "an empty file": lambda f: (f / "train.source.ids.npy").write_bytes(b""),
+    "objects": lambda f: np.save(f / "train.documents.npy", np.array([{}]), allow_pickle=True),
+}
+
+
+def _offsets(folder: Path, side: str = "source") -> Any:
+    return np.load(folder / f"train.{side}.offsets.npy")
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_arrays_that_do_not_fit_together_are_refused(
+    damage: Callable[[Path], object], prepared: Path, tmp_path: Path
+) -> None:
+    folder = damaged_copy(prepared, tmp_path / "damaged")
+    damage(folder)
+    with pytest.raises(InputError, match="is damaged"):
+        PreparedData.open(folder).split("train")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"vocabulary": "many"},
+        {"vocabulary": 0},
+        {"vocabulary": 10**30},
+        {"text": 1},
+        {"splits": []},
+        {"splits": {"../../etc": {}}},
+        {"splits": {"train": 7}},
+        {"splits": {"train": {"sentences": "all"}}},
+    ],
+)
+def test_a_damaged_description_is_refused(change: dict[str, Any], prepared: Path, tmp_path: Path) -> None:
+    folder = damaged_copy(prepared, tmp_path / "damaged")
+    path = folder / "prepared.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match="is damaged"):
+        PreparedData.open(folder)
+
+
+def test_sizes_that_are_not_those_of_the_arrays_are_refused(prepared: Path, tmp_path: Path) -> None:
+    folder = damaged_copy(prepared, tmp_path / "damaged")
+    path = folder / "prepared.json"
+    about = json.loads(path.read_text())
+    about["splits"]["train"]["sentences"] += 1
+    path.write_text(json.dumps(about))
+    with pytest.raises(InputError, match="does not describe the split `train`"):
+        PreparedData.open(folder).split("train")
+
+
+def test_prepare_repairs_a_damaged_folder(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    folder = damaged_copy(prepared, tmp_path / "damaged")
+    (folder / "train.source.ids.npy").write_bytes(b"")
+    about = prepare(folder, [corpus.train], [corpus.dev], PrepareSettings(merges=60, held_out=0.1), workers=1)
+    assert "skipped" not in about
+    assert contents(folder) == contents(prepared)

@@ -315,7 +315,7 @@ def test_sizes_of_a_damaged_config_are_compared_before_memory_is_allocated(
         made.append(model.tokens.weight.device.type)
 
     monkeypatch.setattr(Transformer, "__init__", watch)
-    with pytest.raises(InputError, match="shape|lacks"):
+    with pytest.raises(InputError, match=r"shape|lacks"):
         load_model(folder)
     assert made == ["meta"]
 
