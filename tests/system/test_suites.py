@@ -86,6 +86,9 @@ def test_measures_come_with_an_evaluation(tram: Tram, corpus: Corpus, run: Path,
     value = json.loads(out.read_text())["measures"]
     assert value.keys() == {"address", "terms"}
     assert value["address"].keys() == {"reference", "own", "other", "none"}
+    done = tram("evaluate", *corpus.dev, "--model", run, "--baseline", out, "--no-perplexity")
+    assert done.code == 0, done.err
+    assert "minus the baseline" in done.out
     done = tram("evaluate", *corpus.dev, "--model", run, "--measures", "none", "--no-perplexity")
     assert "Form of address" not in done.out
     refused(tram("evaluate", *corpus.dev, "--model", run, "--measures", "style", "--no-perplexity"), "--measures style")

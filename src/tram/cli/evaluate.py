@@ -42,6 +42,9 @@ def evaluate(
         SuiteContext,
         typer.Option(help="For these measures, translate with the own context and, as controls, with these."),
     ] = SuiteContext.own,
+    baseline: Annotated[
+        Path | None, typer.Option(help="JSON of another model on these documents: differences in form of address.")
+    ] = None,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:
@@ -71,7 +74,7 @@ def evaluate(
         listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
         table += f"\nPerplexity per subword: {listed}."
     tables, value["measures"] = context_measures(
-        translator, sources, gold, hypotheses, measures, context, gold_history=history is History.gold
+        translator, sources, gold, hypotheses, measures, context, history is History.gold, baseline
     )
     report("\n\n".join([table, *tables]), value, json_path)
 

@@ -142,12 +142,15 @@ def context_measures(
     names: str | None,
     context: SuiteContext,
     gold_history: bool,
+    baseline: Path | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
     """Compute the measures of context for `tram evaluate`: a table of each, and all of them for JSON."""
+    from tram.evaluation.comparison import compare_address, differences_json, differences_table, read_address
     from tram.evaluation.measures import chosen, measure, translations_by_context
     from tram.progress import Progress
 
     measures = chosen(names, translator.text)
+    control = None if baseline is None else read_address(baseline)
     kinds = tuple(dict.fromkeys(_kinds(SuiteContext.own) + _kinds(context))) if measures else ()
     again = (len(kinds) - 1) * sum(map(len, sources)) if translator.model.has_context else 0
     with plain_warnings(), Progress("other contexts", again, "sentences", hidden=again < 1) as progress:
@@ -155,7 +158,12 @@ def context_measures(
             translator, sources, hypotheses, kinds, references if gold_history else None, progress.advance
         )
     measured = {name: measure(name, sources, references, found, translator.text) for name in measures}
-    return [each.table for each in measured.values()], {name: each.value for name, each in measured.items()}
+    tables, values = [each.table for each in measured.values()], {name: each.value for name, each in measured.items()}
+    if control is not None and "address" in values:
+        differences = compare_address(values["address"], control)
+        tables.append("Form of address " + differences_table(differences, "documents"))
+        values["address_baseline"] = {"file": str(baseline), **differences_json(differences)}
+    return tables, values
 
 
 app = typer.Typer(help="Make suites in which context decides, from your own documents.", no_args_is_help=True)

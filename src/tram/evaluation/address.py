@@ -17,12 +17,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from tram.evaluation.language import AddressRules, Language, tokens
-from tram.evaluation.shares import Share, mean_of_known, ratio, share
+from tram.evaluation.shares import Formula, Share, mean_of_known, ratio, share
 from tram.evaluation.significance import Values
 
 Documents = Sequence[Sequence[str]]
@@ -109,33 +110,53 @@ def _reference(right: list[list[str | None]], names: list[str]) -> dict[str, Any
 
 
 def _system(right: list[list[str | None]], forms: list[list[str | None]], names: list[str]) -> dict[str, Any]:
-    counts = np.array([_counts(*pair, names) for pair in zip(right, forms, strict=True)])
+    """Summarise one translation; `counts` holds what its shares were computed from, a row per document."""
+    pairs = list(zip(right, forms, strict=True))
+    counts = {
+        "pairs": [_counts(*pair, names) for pair in pairs],
+        "first": [_places(*pair, first=True) for pair in pairs],
+        "later": [_places(*pair, first=False) for pair in pairs],
+        "kept": [_kept(document) for document in forms],
+    }
+    shares = {name: share(counts[rows], formula) for name, (rows, formula) in SHARES.items()}
+    recall = {name: share(counts["pairs"], partial(_recall, row=row)) for row, name in enumerate(names)}
     marked = {name: sum(document.count(name) for document in forms) for name in names}
-    recall = {name: share(counts, partial(_recall, row=row, size=len(names))) for row, name in enumerate(names)}
     return {
         "marked": marked,
-        "both_marked": int(counts.sum()),
-        "agreement": share(counts, partial(_agreement, size=len(names))),
-        "balanced": share(counts, lambda sums: mean_of_known(_recalls(sums, len(names)))),
+        "both_marked": sum(map(sum, counts["pairs"])),
+        **shares,
         "recall": recall,
-        "first": share([_places(*pair, first=True) for pair in zip(right, forms, strict=True)], ratio()),
-        "later": share([_places(*pair, first=False) for pair in zip(right, forms, strict=True)], ratio()),
-        "consistency": share([_kept(document) for document in forms], ratio()),
+        "counts": counts,
     }
 
 
-def _recalls(sums: Values, size: int) -> Values:
-    """Return the share of each form of the reference that the translation has, too: (..., size²) → (..., size)."""
-    table = sums.reshape(*sums.shape[:-1], size, size)
+def _recalls(sums: Values) -> Values:
+    """Return the share of each form of the reference that the translation has, too: (..., forms²) → (..., forms)."""
+    forms = isqrt(sums.shape[-1])
+    table = sums.reshape(*sums.shape[:-1], forms, forms)
     return np.asarray(np.diagonal(table, axis1=-2, axis2=-1) / table.sum(-1))
 
 
-def _recall(sums: Values, row: int, size: int) -> Values:
-    return np.asarray(_recalls(sums, size)[..., row])
+def _recall(sums: Values, row: int) -> Values:
+    return np.asarray(_recalls(sums)[..., row])
 
 
-def _agreement(sums: Values, size: int) -> Values:
-    return np.asarray(sums[..., :: size + 1].sum(-1) / sums.sum(-1))
+def _balanced(sums: Values) -> Values:
+    return mean_of_known(_recalls(sums))
+
+
+def _agreement(sums: Values) -> Values:
+    return np.asarray(sums[..., :: isqrt(sums.shape[-1]) + 1].sum(-1) / sums.sum(-1))
+
+
+SHARES: dict[str, tuple[str, Formula]] = {
+    "agreement": ("pairs", _agreement),
+    "balanced": ("pairs", _balanced),
+    "first": ("first", ratio()),
+    "later": ("later", ratio()),
+    "consistency": ("kept", ratio()),
+}
+"""The shares of a translation: which counts they are computed from, and how."""
 
 
 def _counts(right: list[str | None], forms: list[str | None], names: list[str]) -> list[int]:

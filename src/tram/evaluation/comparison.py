@@ -13,14 +13,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tram.errors import InputError
-from tram.evaluation.shares import by_document
-from tram.evaluation.significance import SAMPLES, SEED, Resampling, interval, p_value
+from tram.evaluation.address import SHARES
+from tram.evaluation.shares import Formula, by_document
+from tram.evaluation.significance import SAMPLES, SEED, Resampling, Values, interval, p_value
 
 
 @dataclass(frozen=True)
 class ShareDifference:
-    """A share minus the baseline's, over the items that both models have; None where nothing can be drawn."""
+    """A share minus the baseline's, over the items (or documents) of both; None where nothing can be drawn."""
 
     items: int
     value: float
@@ -33,15 +36,31 @@ class ShareDifference:
 
 def read_results(path: Path | str) -> dict[str, Any]:
     """Read what `tram contrast --json` wrote."""
-    try:
-        value = json.loads(Path(path).read_text("utf-8"))
-        if isinstance(value, dict) and isinstance(value.get("items"), list):
-            return value
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; write it with `tram contrast SUITE --json`") from None
-    except (OSError, ValueError):
-        pass
+    value = _read_json(path, "tram contrast SUITE --json")
+    if isinstance(value, dict) and isinstance(value.get("items"), list):
+        return value
     raise InputError(f"{path}: is no result of `tram contrast`; write it with `tram contrast SUITE --json`")
+
+
+def read_address(path: Path | str) -> dict[str, Any]:
+    """Read the form of address that `tram evaluate --json` wrote."""
+    value = _read_json(path, "tram evaluate SOURCE REFERENCE --json")
+    try:
+        address: dict[str, Any] = value["measures"]["address"]
+        if address["own"]["counts"].keys() >= {rows for rows, _ in SHARES.values()}:
+            return address
+    except (KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(f"{path}: has no form of address; write it with `tram evaluate --measures address --json`")
+
+
+def _read_json(path: Path | str, command: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; write it with `{command}`") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); write it anew with `{command}`") from None
 
 
 def compare_suites(
@@ -96,14 +115,41 @@ def difference(
     return ShareDifference(int(items), first / items, second / items, (first - second) / items, low, high, p)
 
 
-def differences_table(differences: Mapping[str, ShareDifference]) -> str:
-    """Return a line for each share that two models can be compared by."""
+def compare_address(own: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, ShareDifference]:
+    """Compare the form of address of two models on the same documents, as `tram evaluate --json` wrote it."""
+    found = {}
+    for name, (rows, formula) in SHARES.items():
+        first, second = (np.asarray(value["own"]["counts"][rows], dtype=np.float64) for value in (own, baseline))
+        if first.shape != second.shape:
+            raise InputError("the two results are not of the same documents; evaluate both models on the same files")
+        compared = _paired(first, second, formula)
+        if compared is not None:
+            found[name] = compared
+    return found
+
+
+def _paired(first: Values, second: Values, formula: Formula) -> ShareDifference | None:
+    """Compare a share of two models. first, second: (documents, statistics), of the same documents."""
+    size = first.shape[1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value, control = float(formula(first.sum(axis=0))), float(formula(second.sum(axis=0)))
+        if np.isnan(value) or np.isnan(control):
+            return None
+        sums = Resampling(len(first), SAMPLES, SEED).sums(np.hstack([first, second]))
+        drawn = formula(sums[:, :size]) - formula(sums[:, size:])
+    drawn = drawn[~np.isnan(drawn)]
+    (low, high), p = interval(drawn), p_value(drawn)
+    return ShareDifference(len(first), value, control, value - control, low, high, p)
+
+
+def differences_table(differences: Mapping[str, ShareDifference], unit: str = "items") -> str:
+    """Return a line for each share that two models can be compared by; unit: what was counted."""
     lines = ["minus the baseline, own context, points [95% interval over documents]", ""]
     for name, found in differences.items():
         values = f"{100 * found.value:.1f} - {100 * found.baseline:.1f} = {100 * found.difference:+.1f}"
         if found.low is not None and found.high is not None:
             values += f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}], p = {found.p:.3f}"
-        lines.append(f"{name:<8}{found.items:>6,} items  {values}")
+        lines.append(f"{name:<12}{found.items:>6,} {unit}  {values}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tram.errors import InputError
-from tram.evaluation.comparison import compare_suites, difference, differences_table, judgements, read_results
+from tram.evaluation.address import measure_address
+from tram.evaluation.comparison import (
+    compare_address,
+    compare_suites,
+    difference,
+    differences_table,
+    judgements,
+    read_address,
+    read_results,
+)
+from tram.evaluation.language import load_language
+from tram.evaluation.shares import as_json
 
 rights = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30)
 
@@ -62,11 +73,48 @@ def test_the_table_shows_points_and_interval() -> None:
     assert "100.0 - 50.0 = +50.0 [+" in table
 
 
+T, V = "Kommst du?", "Kommen Sie?"
+
+
+def address(*documents: list[str]) -> dict[str, Any]:
+    """Return the form of address of documents whose reference is always familiar, as a file would have it."""
+    references = [[T] * len(document) for document in documents]
+    sources = [["Do you come?"] * len(document) for document in documents]
+    english, german = load_language("en"), load_language("de")
+    return as_json(measure_address(sources, references, {"own": list(documents)}, english, german))
+
+
+def test_forms_of_address_are_compared_on_the_same_documents() -> None:
+    found = compare_address(address([T, T], [T, V], [T, T]), address([V, T], [V, V], [T, V]))
+    assert found["agreement"].difference == pytest.approx(5 / 6 - 2 / 6)
+    assert found["first"].difference == pytest.approx(3 / 3 - 1 / 3)
+    assert found["later"].difference == pytest.approx(2 / 3 - 1 / 3)
+    assert found["consistency"].difference == pytest.approx(5 / 6 - 4 / 6)
+    assert found["agreement"].low is not None
+    assert "+50.0 [" in differences_table(found, "documents")
+    with pytest.raises(InputError, match="not of the same documents"):
+        compare_address(address([T]), address([T], [T]))
+
+
+def test_a_share_that_one_model_lacks_is_not_compared() -> None:
+    assert "consistency" not in compare_address(address([T], [T]), address([V], [V]))
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"measures": {}}', '{"measures": {"address": {"own": {}}}}'])
+def test_a_file_without_form_of_address_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"scores\.json: (has no form of address|cannot be read).*tram evaluate"):
+        read_address(path)
+    path.write_text(json.dumps({"measures": {"address": address([T])}}))
+    assert read_address(path) == address([T])
+
+
 @pytest.mark.parametrize("text", ["[1]", "{", '{"items": 3}'])
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"results\.json: is no result of `tram contrast`"):
+    with pytest.raises(InputError, match=r"results\.json: (is no result|cannot be read).*tram contrast"):
         read_results(path)
     with pytest.raises(InputError, match="no such file"):
         read_results(tmp_path / "missing.json")
