@@ -1,7 +1,11 @@
+# ruff: noqa: E501 (XML as programs write it)
 """One small file of each type with everything that the type should keep, for the tests of `tram.filetypes`."""
 
+import dataclasses
+import io
+import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tram.filetypes import ReadOptions
 
@@ -14,7 +18,7 @@ class Sample:
     content: bytes
     sentences: tuple[str, ...]
     bilingual: bool = False
-    options: ReadOptions = field(default_factory=ReadOptions)
+    options: ReadOptions = dataclasses.field(default_factory=ReadOptions)
 
 
 def plain_text() -> Sample:
@@ -262,6 +266,111 @@ def tmx() -> Sample:
     return Sample("memory.tmx", TMX.encode(), ("Save your work.", "Done."), bilingual=True, options=options)
 
 
+def packed(parts: dict[str, str], stored: str = "") -> bytes:
+    """A ZIP package; the part `stored` comes first and is not compressed."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w") as package:
+        for name, content in parts.items():
+            kind = zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED
+            package.writestr(zipfile.ZipInfo(name), content, compress_type=kind)
+    return result.getvalue()
+
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+MC = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+BOX = "<w:txbxContent><w:p><w:r><w:t>In a box.</w:t></w:r></w:p></w:txbxContent>"
+
+
+def field(instruction: str, result: str) -> str:
+    return (
+        f'<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>{instruction}</w:instrText></w:r>'
+        f'<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>{result}</w:t></w:r>'
+        '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    )
+
+
+DOCX_BODY = f"""<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\r
+<w:document {W} {MC}><w:body>
+<w:p><w:pPr><w:jc w:val="left"/></w:pPr><w:r><w:t xml:space="preserve">A plain and </w:t></w:r><w:r><w:rPr><w:b/></w:rPr>
+<w:t>bold</w:t></w:r><w:r><w:t xml:space="preserve"> sentence. The second</w:t></w:r><w:r><w:rPr><w:lang w:val="en-GB"/></w:rPr>
+<w:t xml:space="preserve"> one &amp; more.</w:t><w:footnoteReference w:id="2"/></w:r></w:p>
+<w:p><w:bookmarkStart w:id="0" w:name="x"/><w:r><w:t>Name:</w:t><w:tab/><w:t xml:space="preserve">See </w:t></w:r>
+<w:hyperlink w:anchor="x"><w:r><w:rPr><w:rStyle w:val="Link"/></w:rPr><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd w:id="0"/>
+<w:r><w:t xml:space="preserve"> on page </w:t></w:r>{field(" PAGE ", "12")}<w:r><w:t xml:space="preserve">, or </w:t></w:r>
+{field(' HYPERLINK "u" ', "that")}<w:r><w:t>.</w:t></w:r></w:p>
+<w:tbl><w:tr><w:tc><w:p><w:r><w:t>A cell.</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+<w:p><w:r><w:t xml:space="preserve">It was </w:t></w:r><w:del w:id="1"><w:r><w:delText>never</w:delText></w:r></w:del>
+<w:ins w:id="2"><w:r><w:t>always</w:t></w:r></w:ins><w:r><w:t xml:space="preserve"> so.</w:t></w:r></w:p>
+<w:p><w:r><mc:AlternateContent><mc:Choice Requires="wps">{BOX}</mc:Choice><mc:Fallback>{BOX}</mc:Fallback></mc:AlternateContent></w:r>
+<w:r><w:t xml:space="preserve">Around the box</w:t><w:br/><w:t>on two lines.</w:t></w:r></w:p><w:p/>
+</w:body></w:document>"""
+
+
+def docx() -> Sample:
+    kinds = {"document.main": "document", "header": "header1", "footnotes": "footnotes", "comments": "comments"}
+    types = "".join(
+        f'<Override PartName="/word/{part}.xml" ContentType="{MAIN}.{kind}+xml"/>' for kind, part in kinds.items()
+    )
+    paragraph = "<w:p><w:r><w:t>{}</w:t></w:r></w:p>"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="x">{types}</Types>',
+        "word/document.xml": DOCX_BODY,
+        "word/header1.xml": f"<w:hdr {W}>{paragraph.format('The header')}</w:hdr>",
+        "word/footnotes.xml": f"<w:footnotes {W}><w:footnote>{paragraph.format('A note.')}</w:footnote></w:footnotes>",
+        "word/comments.xml": f"<w:comments {W}>{paragraph.format('A comment stays.')}</w:comments>",
+        "word/media/image1.png": "not an image",
+    }
+    sentences = (
+        "A plain and bold sentence.",
+        "The second one & more.",
+        "Name:",
+        "See this link on page 12, or that.",
+        "A cell.",
+        "It was always so.",
+        "Around the box",
+        "on two lines.",
+        "In a box.",
+        "A note.",
+        "The header",
+    )
+    return Sample("letter.docx", packed(parts), sentences)
+
+
+ODT = """<?xml version="1.0" encoding="UTF-8"?>
+<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"
+><office:body><office:text>
+<text:tracked-changes><text:changed-region><text:p>Deleted text.</text:p></text:changed-region></text:tracked-changes>
+<text:h text:outline-level="1">The heading</text:h>
+<text:p>A <text:span text:style-name="T1">bold</text:span><text:s text:c="2"/>sentence
+ with a note<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>The note &amp; so.</text:p></text:note-body>
+</text:note>. Page <text:page-number>3</text:page-number> has it.<office:annotation><text:p>A comment.</text:p></office:annotation></text:p>
+<text:p>Name:<text:tab/><text:a href="u">A link</text:a><text:line-break/>Second line</text:p>
+<text:p><draw:frame><draw:text-box><text:p>In a box.</text:p></draw:text-box></draw:frame>Beside <text:bookmark text:name="b"/>it.</text:p>
+</office:text></office:body></office:document-content>"""
+STYLES = """<o:document-styles xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+ xmlns:t="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><t:p>The footer</t:p></o:document-styles>"""
+
+
+def odt() -> Sample:
+    mimetype = "application/vnd.oasis.opendocument.text"
+    parts = {"mimetype": mimetype, "content.xml": ODT, "styles.xml": STYLES, "Pictures/x.png": "no image"}
+    sentences = (
+        "The heading",
+        "A bold sentence with a note.",
+        "Page 3 has it.",
+        "The note & so.",
+        "Name:",
+        "A link",
+        "Second line",
+        "Beside it.",
+        "In a box.",
+        "The footer",
+    )
+    return Sample("letter.odt", packed(parts, "mimetype"), sentences)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
@@ -271,4 +380,6 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "vtt": vtt,
     "xliff": xliff,
     "tmx": tmx,
+    "docx": docx,
+    "odt": odt,
 }

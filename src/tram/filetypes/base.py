@@ -9,7 +9,7 @@ A file type is a module with a `FILETYPE`; `registry` lists them.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 TagKind = Literal["open", "close", "empty"]
@@ -108,7 +108,8 @@ class FileType:
     suffixes: tuple[str, ...]
     matches: Callable[[bytes], bool]
     read: Callable[[str, bytes, ReadOptions], FileDocument]
-    aliases: tuple[str, ...] = field(default=())
+    aliases: tuple[str, ...] = ()
+    is_package: bool = False  # a ZIP file
 
 
 def is_placeholder(character: str) -> bool:

@@ -85,6 +85,7 @@ class Block:
         self.bilingual = bilingual
         self.data = data
         self.inner: list[Block] = []  # blocks inside its items, such as footnotes
+        self.mirrors: Block | None = None  # the block that it is a copy of, whose translations it takes
         items = [piece for item in items for piece in _without_reserved(item)]
         text = "".join(item.plain for item in items)
         regions = [] if sum(i.kind == "opaque" for i in items) > PLACEHOLDERS else list(_regions(text, language, lines))
@@ -294,12 +295,14 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
             tag = translation.tags[number]
-            apart = tag.kind == "empty" and tag.key in sentence.apart
-            if apart and not translation.text[: tag.position][-1:].isspace():
-                yield " "
+            # It had blanks on both sides; where it now has one, it gets the other.
+            sides = [
+                side.isspace() for side in (translation.text[: tag.position][-1:], translation.text[tag.position :][:1])
+            ]
+            apart = tag.kind == "empty" and tag.key in sentence.apart and any(sides)
+            yield from [" "] * (apart and not sides[0])
             yield sentence.tags[tag.kind, tag.key]
-            if apart and translation.text[tag.position :] and not translation.text[tag.position].isspace():
-                yield " "
+            yield from [" "] * (apart and not sides[1])
 
 
 def _with_opaque(text: str, opaque: dict[str, Item]) -> Iterator[Event]:

@@ -24,12 +24,13 @@ class Part:
     @property
     def segments(self) -> list[Segment]:
         """The segments of all blocks."""
-        return [segment for block in self.blocks for segment in block.segments]
+        return [segment for block in self.blocks if block.mirrors is None for segment in block.segments]
 
     def write(self, translations: Sequence[Translation | None]) -> str:
         """Return the text with translations, one per segment; None keeps the source."""
         given = iter(translations)
-        self._translations = {id(block): [next(given) for _ in block.segments] for block in self.blocks}
+        own = [block for block in self.blocks if block.mirrors is None]
+        self._translations = {id(block): [next(given) for _ in block.segments] for block in own}
         return self._splice(*self.span, self._outer)
 
     def escape(self, text: str) -> str:
@@ -64,7 +65,7 @@ class Part:
         return "".join([*parts, self.source[start:end]])
 
     def _written(self, block: Block) -> str:
-        translations = self._translations[id(block)]
+        translations = self._translations[id(block.mirrors or block)]
         if block.changes(translations):
             return self.write_block(block, block.events(translations), translations)
         return self._splice(block.start, block.end, block.inner)

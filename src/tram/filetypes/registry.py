@@ -3,11 +3,13 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
-from tram.filetypes import html, markdown, plain_text, po, srt, tmx, vtt, xliff
+from tram.filetypes import docx, html, markdown, odt, plain_text, po, srt, tmx, vtt, xliff
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
 # By content in this order: packages first, the vaguest last.
 FILETYPES: tuple[FileType, ...] = (
+    docx.FILETYPE,
+    odt.FILETYPE,
     xliff.FILETYPE,
     tmx.FILETYPE,
     html.FILETYPE,
@@ -53,11 +55,12 @@ def detect(name: str | PurePath, content: bytes) -> FileType:
     by_content = next((filetype for filetype in FILETYPES if filetype.matches(content)), None)
     by_suffix = next((filetype for filetype in FILETYPES if suffix in filetype.suffixes), None)
     hint = next((text for magic, text in HINTS.items() if content.startswith(magic)), None)
-    if by_content is None and hint is not None:
+    is_package = content.startswith(b"PK")
+    if by_content is None and hint is not None and not (is_package and by_suffix and by_suffix.is_package):
         raise InputError(f"{name}: {hint}")
     if by_suffix is None or by_suffix is plain_text.FILETYPE:
         by_suffix = by_content or by_suffix
-    elif by_content is not None and content.startswith(b"PK"):
+    elif by_content is not None and is_package:
         by_suffix = by_content
     if by_suffix is None and not suffix and _is_prose(content):
         by_suffix = plain_text.FILETYPE

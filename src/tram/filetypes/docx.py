@@ -1,0 +1,157 @@
+"""DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
+
+The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
+Comments, deletions, styles and all other parts stay as they are.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tram.errors import InputError
+from tram.filetypes.base import FileType, ReadOptions, Translation
+from tram.filetypes.blocks import Block, Event, Item
+from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
+from tram.filetypes.packages import Package, peek
+from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml
+
+TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
+ORDER = ("main", "footnotes", "endnotes", "header", "footer")
+NAMESPACES = (
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main",
+)
+
+
+class DocxPart(Part):
+    """One XML part with paragraphs."""
+
+    def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
+        super().__init__(source, _blocks(source, root, options.source_language))
+
+    def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
+        """Return the runs of a paragraph."""
+        prefix, base = block.data
+        writer = _RunWriter(prefix, base)
+        after_line = False
+        for event in events:
+            if isinstance(event, str):
+                writer.text(event.removeprefix(" ") if after_line else event)
+            else:
+                writer.item(event, self.raw(event, block))
+            after_line = isinstance(event, Item) and event.kind == "line"
+        return writer.finish()
+
+
+class _RunWriter:
+    """Text and items to runs; text that follows text of the same formatting goes into the same run."""
+
+    def __init__(self, prefix: str, base: str) -> None:
+        self.prefix = prefix
+        self.formats = [base]
+        self.parts: list[str] = []
+        self.pending = ""  # text of the run that is open
+        self.format = base
+
+    def text(self, text: str, formatting: str | None = None) -> None:
+        formatting = self.formats[-1] if formatting is None else formatting
+        if formatting != self.format:
+            self._close()
+        self.format = formatting
+        self.pending += text
+
+    def item(self, item: Item, raw: str) -> None:
+        data = item.data
+        if isinstance(data, Run) and item.kind in ("open", "close"):
+            if item.kind == "open":
+                self.formats.append(data.formatting)
+            elif len(self.formats) > 1:
+                self.formats.pop()
+        elif item.kind == "text" and isinstance(data, Run) and not data.is_element:
+            self.text(item.text, data.formatting)
+        else:
+            self._close()
+            self.parts.append(
+                f"<{self.prefix}r>{data.formatting}{raw}</{self.prefix}r>" if isinstance(data, Run) else raw
+            )
+
+    def _close(self) -> None:
+        if self.pending:
+            text = f'<{self.prefix}t xml:space="preserve">{escape_xml(self.pending)}</{self.prefix}t>'
+            self.parts.append(f"<{self.prefix}r>{self.format}{text}</{self.prefix}r>")
+        self.pending = ""
+
+    def finish(self) -> str:
+        self._close()
+        return "".join(self.parts)
+
+
+def _blocks(source: str, root: Element, language: str) -> Iterator[Block]:
+    """Yield the paragraphs of a part; those of a fallback for older programs are copies of their originals."""
+    originals: dict[Any, Block] = {}
+    for element in root.walk():
+        if element.name == "p" and element.namespace in NAMESPACES:
+            block = _block(source, element, language)
+            if block is None or not block.segments:
+                continue
+            key = tuple((segment.text, segment.tags) for segment in block.segments)
+            if _inside(element, "Fallback") and key in originals:
+                block.mirrors = originals[key]
+            elif _inside(element, "Choice"):
+                originals[key] = block
+            yield block
+
+
+def _inside(element: Element, name: str) -> bool:
+    parent = element.parent
+    while parent is not None and parent.name != name:
+        parent = parent.parent
+    return parent is not None
+
+
+def _block(source: str, paragraph: Element, language: str) -> Block | None:
+    if paragraph.inner_end == paragraph.end:
+        return None
+    prefix = re.match(r"<([^\s/>:]+:)?", source[paragraph.start : paragraph.inner])[1] or ""  # type: ignore[index]
+    properties = paragraph.find("pPr")
+    if properties is not None and has_code_style(properties, "pStyle"):
+        return None
+    start = properties.end if properties else paragraph.inner
+    items, base = paragraph_items(source, paragraph)
+    return Block(items, language, start, paragraph.inner_end, data=(prefix, base))
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read a DOCX file as one document."""
+    package = Package(name, content)
+    types = parse_xml(name, decode_xml(name, package.read("[Content_Types].xml")).text)
+    found: list[tuple[int, str]] = []
+    for element in types.walk():
+        kind = TEXT_PARTS.search(element.attributes.get("ContentType", ""))
+        part = element.attributes.get("PartName", "").removeprefix("/")
+        if kind and part in package.parts:
+            rank = next(i for i, word in enumerate(ORDER) if word in (kind[2] or "main").lower())
+            found.append((rank, part))
+    if not found or min(found)[0] != 0:
+        raise InputError(f"{name}: has no Word document in it; save it as .docx")
+    names = [part for _, part in sorted(found)]
+    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
+    parts = [DocxPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
+
+    def finish(written: list[str]) -> bytes:
+        pairs = zip(names, written, strict=True)
+        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
+
+    return PartsDocument([parts], finish)
+
+
+FILETYPE = FileType(
+    "docx",
+    (".docx", ".docm", ".dotx", ".dotm"),
+    matches=lambda content: (
+        b"<" in (peek(content, "[Content_Types].xml") or b"") and peek(content, "word/document.xml") is not None
+    ),
+    read=read,
+    is_package=True,
+)

@@ -1,0 +1,105 @@
+"""ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay."""
+
+from collections.abc import Iterator
+
+from tram.errors import InputError
+from tram.filetypes.base import FileType, ReadOptions
+from tram.filetypes.blocks import Block, Item
+from tram.filetypes.docx_runs import CODE_STYLE
+from tram.filetypes.html_tags import text_items
+from tram.filetypes.packages import Package, peek
+from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.xml_inline import plain_text
+from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml
+
+MIMETYPE = b"application/vnd.oasis.opendocument.text"
+PAIRS = frozenset({"span", "a", "meta", "meta-field"})
+# Elements that are not part of the text around them, and whose own text is not translated either.
+LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms", "script", "bibliography-source"})
+# Elements with paragraphs of their own, such as notes and text boxes.
+SEPARATE = frozenset({"note", "frame", "custom-shape", "g", "rect", "line", "annotation", "control", "object"})
+
+
+class OdtPart(Part):
+    """One XML part with paragraphs."""
+
+    def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
+        self.parents = {
+            style.attributes.get("name", ""): style.attributes.get("parent-style-name", "")
+            for style in root.walk()
+            if style.name == "style"
+        }
+        super().__init__(source, self._blocks(source, root, options.source_language))
+
+    def escape(self, text: str) -> str:
+        """Return text as XML."""
+        return escape_xml(text)
+
+    def _blocks(self, source: str, root: Element, language: str) -> Iterator[Block]:
+        stack = [root]
+        while stack:
+            element = stack.pop()
+            if element.name in LEFT_ALONE:
+                continue
+            is_text = element.namespace.endswith(":text:1.0") and element.name in ("p", "h")
+            if is_text and element.inner_end < element.end and not self._is_code(element):
+                items = list(self._items(source, element))
+                if any(item.kind == "text" and item.text.strip() for item in items):
+                    yield Block(items, language, element.inner, element.inner_end)
+            stack += reversed(list(element.children))
+
+    def _items(self, source: str, element: Element) -> Iterator[Item]:
+        for node in element.nodes:
+            if isinstance(node, Text):
+                if node.kind == "text":
+                    yield from text_items(source, node.start, node.end)
+                else:
+                    yield Item("empty", node.start, node.end)
+            elif node.name == "span" and self._is_code(node) and plain_text(source, node).strip():
+                yield Item("opaque", node.start, node.end, plain_text(source, node))
+            elif node.name in PAIRS and node.inner_end < node.end:
+                yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
+                yield from self._items(source, node)
+                yield Item("close", node.inner_end, node.end, name=f"{node.name} {node.start}")
+            elif node.name == "s":
+                yield Item("text", node.start, node.end, " ")
+            elif node.name == "tab":
+                yield Item("break", node.start, node.end)
+            elif node.name == "line-break":
+                yield Item("line", node.start, node.end)
+            elif node.name in SEPARATE or not plain_text(source, node).strip():
+                yield Item("empty", node.start, node.end)
+            else:  # page numbers, dates, references: computed by the office program
+                yield Item("opaque", node.start, node.end, plain_text(source, node))
+
+    def _is_code(self, element: Element) -> bool:
+        """Return whether a paragraph or a span has a style of code, directly or through an automatic style."""
+        style = element.attributes.get("style-name", "")
+        return any(CODE_STYLE.search(name) for name in (style, self.parents.get(style, "")))
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read an ODT file as one document: the body, then headers and footers."""
+    package = Package(name, content)
+    if "META-INF/manifest.xml" in package.parts and b"encryption-data" in package.read("META-INF/manifest.xml"):
+        raise InputError(f"{name}: is password-protected; save it without a password")
+    if "content.xml" not in package.parts:
+        raise InputError(f"{name}: has no OpenDocument text in it; save it as .odt")
+    names = [part for part in ("content.xml", "styles.xml") if part in package.parts]
+    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
+    parts = [OdtPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
+
+    def finish(written: list[str]) -> bytes:
+        pairs = zip(names, written, strict=True)
+        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
+
+    return PartsDocument([parts], finish)
+
+
+FILETYPE = FileType(
+    "odt",
+    (".odt", ".ott"),
+    matches=lambda content: (peek(content, "mimetype") or b"").strip() in (MIMETYPE, MIMETYPE + b"-template"),
+    read=read,
+    is_package=True,
+)

@@ -1,0 +1,105 @@
+"""Packages: ZIP files of which some parts are translated and all others are copied."""
+
+import copy
+import io
+import lzma
+import struct
+import zipfile
+import zlib
+
+from tram.errors import InputError
+
+MAX_PART = 1 << 27  # bytes of a part that is read
+MAX_TOTAL = 1 << 30  # bytes of all parts together, unpacked
+MAX_PARTS = 20_000
+MAX_RATIO = 300  # of unpacked to packed size, for parts over MIN_BOMB
+MIN_BOMB = 1 << 24
+# What zipfile raises for packages that are damaged or made to confuse it.
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+class Package:
+    """An open package; nothing is ever unpacked to the disk."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name = name
+        self.content = content
+        if content.startswith(b"\xd0\xcf\x11\xe0"):
+            raise InputError(
+                f"{name}: is password-protected or an old Office file; save it as .docx without a password"
+            )
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(content))
+        except DAMAGED as error:
+            raise InputError(f"{name}: is damaged or not a ZIP package ({error}); get it again") from None
+        self._check()
+
+    def _check(self) -> None:
+        infos = self._zip.infolist()
+        if any(info.flag_bits & 1 for info in infos):
+            raise InputError(f"{self.name}: is password-protected; save it without a password")
+        names = [info.filename for info in infos]
+        if len(infos) > MAX_PARTS or len(set(names)) != len(names):
+            raise InputError(f"{self.name}: has too many parts, or two with one name; save it anew")
+        bombs = (i for i in infos if i.file_size > MIN_BOMB and i.file_size > MAX_RATIO * max(i.compress_size, 1))
+        if sum(info.file_size for info in infos) > MAX_TOTAL or any(bombs):
+            raise InputError(f"{self.name}: unpacks to far more than its size, like a ZIP bomb; it is not read")
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of all parts."""
+        return self._zip.namelist()
+
+    def read(self, part: str) -> bytes:
+        """Return the content of a part."""
+        try:
+            info = self._zip.getinfo(part)
+            if info.file_size > MAX_PART:
+                raise InputError(f"{self.name}: its part {part} is larger than {MAX_PART >> 20} MB; split it")
+            with self._zip.open(info) as file:
+                return file.read(MAX_PART)
+        except KeyError:
+            raise InputError(f"{self.name}: has no part {part}; save it anew") from None
+        except DAMAGED as error:
+            raise InputError(f"{self.name}: its part {part} is damaged ({error}); get it again") from None
+
+    def write(self, new: dict[str, bytes]) -> bytes:
+        """Return the package with new contents of some parts; the same bytes if none differs."""
+        new = {part: content for part, content in new.items() if content != self.read(part)}
+        if not new:
+            return self.content
+        result = io.BytesIO()
+        with zipfile.ZipFile(result, "w") as written:
+            written.comment = self._zip.comment
+            for info in self._zip.infolist():
+                content = new[info.filename] if info.filename in new else self._copy(info)
+                written.writestr(copy.copy(info), content, compress_type=info.compress_type)
+        return result.getvalue()
+
+    def _copy(self, info: zipfile.ZipInfo) -> bytes:
+        try:
+            return self._zip.read(info)
+        except DAMAGED as error:
+            raise InputError(f"{self.name}: its part {info.filename} is damaged ({error}); get it again") from None
+
+
+def peek(content: bytes, part: str) -> bytes | None:
+    """Return the first bytes of a part of a package; None if content is no package or has no such part."""
+    if not content.startswith(b"PK"):
+        return None
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as package, package.open(part) as file:
+            return file.read(256)
+    except (KeyError, *DAMAGED):
+        return None

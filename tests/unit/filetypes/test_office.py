@@ -1,0 +1,191 @@
+"""DOCX and ODT: formatting, links, notes, fields and changes survive; bombs and passwords are refused."""
+
+import io
+import re
+import zipfile
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from filetype_samples import MAIN, W, docx, field, odt, packed
+from tram.errors import InputError
+from tram.filetypes import Rendition, Segment, Translation, translate_document
+from tram.filetypes.registry import detect, read_bytes
+
+TYPES = f'<Types><Override PartName="/word/document.xml" ContentType="{MAIN}.document.main+xml"/></Types>'
+NS = {"w": "http://schemas.openxmlformats.org/wordprocessingml/2006/main"}
+
+
+def word_file(body: str) -> bytes:
+    document = f"<w:document {W}><w:body>{body}</w:body></w:document>"
+    return packed({"[Content_Types].xml": TYPES, "word/document.xml": document})
+
+
+def body_of(content: bytes, part: str = "word/document.xml") -> str:
+    with zipfile.ZipFile(io.BytesIO(content)) as package:
+        assert package.testzip() is None
+        return package.read(part).decode()
+
+
+def translated(name: str, content: bytes, new: dict[str, str]) -> bytes:
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
+        return [[Rendition(new[s.readable]) if s.readable in new else None for s in d] for d in documents]
+
+    return translate_document(read_bytes(name, content), translate)[0]
+
+
+def runs(body: str) -> list[tuple[str, str]]:
+    """Text and formatting of each run with text."""
+    tree = etree.fromstring(body.encode())
+    found = []
+    for run in tree.iter(f"{{{NS['w']}}}r"):
+        text = "".join(run.xpath("w:t/text()", namespaces=NS))
+        marks = ",".join(etree.QName(e).localname for e in run.xpath("w:rPr/*", namespaces=NS))
+        if text:
+            found.append((text, marks))
+    return found
+
+
+def run(text: str, marks: str = "") -> str:
+    return f'<w:r>{f"<w:rPr>{marks}</w:rPr>" if marks else ""}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def test_new_text_has_the_formatting_of_its_words() -> None:
+    content = word_file(f"<w:p>{run('Very ')}{run('bold', '<w:b/>')}{run(' text.')}</w:p>")
+    written = body_of(translated("x.docx", content, {"Very bold text.": "Sehr fetter Text."}))
+    assert runs(written) == [("Sehr ", ""), ("fetter", "b"), (" Text.", "")]
+
+
+def test_runs_that_look_the_same_are_one_text() -> None:
+    spelled = '<w:lang w:val="en-US"/>'
+    content = word_file(
+        f"<w:p>{run('One')}{run(' wo', spelled)}<w:proofErr/>{run('rd')}{run('.', '<w:noProof/>')}</w:p>"
+    )
+    written = body_of(translated("x.docx", content, {"One word.": "Ein Wort."}))
+    assert "".join(text for text, _ in runs(written)) == "Ein Wort."
+    assert written.count("proofErr") == 1
+
+
+def test_text_around_a_link_does_not_take_its_style() -> None:
+    link = f"<w:hyperlink>{run('a very long link text', '<w:u/>')}</w:hyperlink>"
+    content = word_file(f"<w:p>{run('See ')}{link}{run('.')}</w:p>")
+    written = body_of(translated("x.docx", content, {"See a very long link text.": "Lies einen sehr langen Text."}))
+    assert ("Lies ", "") in runs(written)
+    assert [text for text, marks in runs(written) if marks == "u"] != []
+    assert written.count("<w:hyperlink>") == written.count("</w:hyperlink>") == 1
+
+
+def test_fields_that_word_computes_are_copied_and_links_are_translated() -> None:
+    content = word_file(f"<w:p>{run('Page ')}{field(' PAGE ', '3')}{run(' of ')}{field(' HYPERLINK x ', 'it')}</w:p>")
+    written = body_of(translated("x.docx", content, {"Page 3 of it": "\U0010f000 von ihm: Seite"}))
+    text = "".join(text for text, _ in runs(written))
+    assert text == "3 von ihm: Seite"
+    assert written.count("fldChar ") == 6
+
+
+def test_only_translated_parts_change_and_untranslated_paragraphs_stay_byte_for_byte() -> None:
+    content = docx().content
+    written = translated("x.docx", content, {"A cell.": "Eine Zelle."})
+    assert body_of(written) == body_of(content).replace(
+        "<w:r><w:t>A cell.</w:t></w:r>", '<w:r><w:t xml:space="preserve">Eine Zelle.</w:t></w:r>'
+    )
+    for part in ("word/comments.xml", "word/media/image1.png", "word/header1.xml", "[Content_Types].xml"):
+        assert body_of(written, part) == body_of(content, part)
+
+
+def test_a_text_box_is_translated_once_and_written_twice() -> None:
+    segments = [s for d in read_bytes("x.docx", docx().content).documents for s in d]
+    assert [s.text for s in segments].count("In a box.") == 1
+    assert body_of(translated("x.docx", docx().content, {"In a box.": "Im Kasten."})).count("Im Kasten.") == 2
+
+
+def test_an_odt_keeps_comments_changes_and_its_mimetype_first() -> None:
+    new = {"A bold sentence with a note.": "Ein fetter Satz mit Notiz.", "The note & so.": "Die Notiz & so."}
+    written = translated("x.odt", odt().content, new)
+    body = body_of(written, "content.xml")
+    assert "Die Notiz &amp; so." in body
+    assert all(kept in body for kept in ("A comment.", "Deleted text.", "<text:note-citation>1<"))
+    assert written.startswith(b"PK")
+    assert zipfile.ZipFile(io.BytesIO(written)).infolist()[0].compress_type == zipfile.ZIP_STORED
+    assert detect("x", written).name == "odt"
+
+
+MARKS = ["", "<w:b/>", "<w:i/>", '<w:color w:val="red"/>']
+PIECES = st.one_of(
+    st.tuples(st.sampled_from(["one ", "two", " three. ", "Four", " ", "&amp;"]), st.sampled_from(MARKS)).map(
+        lambda t: run(*t)
+    ),
+    st.sampled_from(
+        [
+            "<w:r><w:tab/></w:r>",
+            "<w:r><w:br/></w:r>",
+            "<w:bookmarkStart/>",
+            field(" PAGE ", "7"),
+            field(" HYPERLINK ", "x y"),
+            f"<w:hyperlink>{run('link ')}{run('text', '<w:b/>')}</w:hyperlink>",
+            "<w:r><w:footnoteReference/></w:r>",
+            f"<w:ins>{run('new ')}</w:ins>",
+            "<w:del><w:r><w:delText>old</w:delText></w:r></w:del>",
+        ]
+    ),
+)
+
+
+@given(st.lists(PIECES, max_size=8), st.sampled_from(["neu & so", "a b c d e f", "x", "<w:b/>"]))
+def test_generated_paragraphs_keep_every_element(pieces: list[str], text: str) -> None:
+    content = word_file(f"<w:p><w:pPr/>{''.join(pieces)}</w:p>")
+    document = read_bytes("x.docx", content)
+    assert document.write([[Translation(s.text, s.tags) for s in d] for d in document.documents]) == content
+
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition]]:
+        return [[Rendition(" ".join([text, *(c for c in s.text if c >= "\U0010f000")])) for s in d] for d in documents]
+
+    written = body_of(translate_document(document, translate)[0])
+    kept = re.compile(r"<w:(tab|br|bookmarkStart|fldChar|instrText|hyperlink|footnoteReference|ins|del|delText)\b")
+    assert Counter(kept.findall(written)) == Counter(kept.findall(body_of(content)))
+    found = re.sub(" +", " ", "".join(part for part, _ in runs(written)))
+    assert found.count(text) == len(document.documents[0])
+
+
+def encrypted() -> bytes:
+    content = bytearray(docx().content)
+    for start in [m.start() for m in re.finditer(rb"PK\x01\x02", content)]:
+        content[start + 8] |= 1
+    return bytes(content)
+
+
+def bomb() -> bytes:
+    return packed({"[Content_Types].xml": TYPES, "word/document.xml": " " * (1 << 25)})
+
+
+def encrypted_odt() -> bytes:
+    mimetype = "application/vnd.oasis.opendocument.text"
+    manifest = "<manifest><encryption-data/></manifest>"
+    return packed({"mimetype": mimetype, "content.xml": "?", "META-INF/manifest.xml": manifest})
+
+
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("x.docx", encrypted(), "without a password"),
+        ("x.docx", b"\xd0\xcf\x11\xe0" + b"\0" * 512, "without a password"),
+        ("x.odt", encrypted_odt(), "without a password"),
+        ("x.docx", bomb(), "bomb"),
+        ("x.docx", packed({"[Content_Types].xml": TYPES, "word/document.xml": ENTITIES}), "entities"),
+        ("x.docx", packed({"[Content_Types].xml": TYPES, "word/document.xml": "<a><b></a>"}), "well-formed"),
+        ("x.docx", packed({"[Content_Types].xml": "<Types/>", "word/document.xml": "<a/>"}), "no Word document"),
+        ("x.docx", packed({"xl/workbook.xml": "<a/>"}), "no part"),
+        ("x.xlsx", packed({"xl/workbook.xml": "<a/>"}), "package of a type"),
+        ("x.odt", docx().content[:300], "damaged"),
+    ],
+)
+def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        read_bytes(name, content)
+    assert str(caught.value).startswith(name)
