@@ -478,6 +478,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def started_twice(configs: list[Path]) -> list[subprocess.Popen[str]]:
+    """Start one run of two processes on this machine, with a config for each."""
+    port = free_port()
+    return [
+        subprocess.Popen(
+            command(config),
+            env=os.environ
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+            | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank, config in enumerate(configs)
+    ]
+
+
 def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_path: Path) -> None:
     long = ParallelDocument([" ".join(["tea"] * 40)], [" ".join(["Tee"] * 40)])
     pair = write_pair(tmp_path, "a", [*made_up([7, 8, 6, 5, 9, 5], seed=2), long])
@@ -490,19 +507,7 @@ def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_pa
     )
     train(one)
     write_yaml(tmp_path / "config.yaml", two)
-    port = free_port()
-    processes = [
-        subprocess.Popen(
-            command(tmp_path / "config.yaml"),
-            env=os.environ
-            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-            | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
+    processes = started_twice([tmp_path / "config.yaml"] * 2)
     errors = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-1000:] for text in errors)
     assert ["parameters" in text for text in errors] == [True, False], "one run of two processes, not two runs"
@@ -517,3 +522,50 @@ def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_pa
         for here, there in zip(metrics(tmp_path / "one", name), metrics(tmp_path / "two", name), strict=True):
             for key in here.keys() & {"loss", "nll", "held_loss", "gradient_norm", "tokens"}:
                 assert here[key] == pytest.approx(there[key], rel=1e-9)
+
+
+def test_only_the_main_process_reads_and_writes_the_run(configure: Configure, tmp_path: Path) -> None:
+    """On two machines the second process does not see the folder of the first; here it has another one.
+
+    The run was interrupted, has a damaged checkpoint and takes the best one of its first stage: all of that is on the
+    first disk only.
+    """
+    exact = {"precision": "float64", "dropout": 0.0}
+    stage = {"updates": 6, "checkpoint_every": 2, "evaluate_every": 2, "average": 2, **exact}
+    finetune = DOCUMENTS | exact | {"updates": 4, "start": "train", "documents": 2}
+    names = ("alone", "main", "second")
+    alone, main, second = (configure(tmp_path / name, finetune=finetune, **stage) for name in names)
+    train(alone)
+    assert main.train is not None
+    for update in (3, 5):
+        trainer = Trainer(main, main.train, PreparedData.open(main.data), main.output / "train")
+        trainer.resume()
+        while trainer.standing.update < update:
+            trainer.next_update()
+            if trainer.standing.update % 2 == 0:
+                trainer.evaluate()
+                trainer.save()
+        trainer.save()
+    (trainer.checkpoints.at(5).folder / "progress.json").write_bytes(b"")
+    for name, config in (("main", main), ("second", second)):
+        write_yaml(tmp_path / f"{name}.yaml", config)
+    processes = started_twice([tmp_path / "main.yaml", tmp_path / "second.yaml"])
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-1000:] for text in errors)
+    assert "continuing after update 4" in errors[0]
+    assert not second.output.exists()
+    for name in ("train", "finetune"):
+        left, right = (load_tensors(config.output / name / "model" / WEIGHTS) for config in (alone, main))
+        for key, value in left.items():
+            torch.testing.assert_close(right[key], value, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_what_the_main_process_refuses_ends_all_processes(configure: Configure, tmp_path: Path) -> None:
+    train(configure(tmp_path / "run", updates=1))
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=1, lr=0.5))
+    processes = started_twice([tmp_path / "config.yaml"] * 2)
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [2, 2]
+    assert all("started with train.lr: 0.01, not 0.5" in text for text in errors)
+    assert not any("Traceback" in text for text in errors)

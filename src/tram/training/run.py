@@ -17,6 +17,7 @@ from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
 from tram.training.trainer import Trainer
 
+DATA = "data.json"  # the key of the prepared data that a run was started on
 # Settings that may change when a run is continued: they do not affect the updates done so far.
 FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
@@ -33,8 +34,10 @@ def train(config: Config) -> Path:
 
         def begin() -> None:
             stack.enter_context(locked(config.output))
+            require_same_data(config, data)
             remember_config(config)
-            remember_data(config, data)
+            if not (config.output / DATA).exists():
+                write_json(config.output / DATA, {"key": data.key})
 
         on_main(accelerator, begin)
         for stage in stages:
@@ -110,11 +113,10 @@ def require_same_cooldown(config: Config, old: TrainConfig, new: TrainConfig) ->
         )
 
 
-def remember_data(config: Config, data: PreparedData) -> None:
-    """Store the key of the prepared data with the run, and refuse to continue on other data."""
-    path = config.output / "data.json"
+def require_same_data(config: Config, data: PreparedData) -> None:
+    """Refuse to continue a run on other data than it was started on."""
+    path = config.output / DATA
     if not path.exists():
-        write_json(path, {"key": data.key})
         return
     try:
         before = str(json.loads(path.read_text(encoding="utf-8"))["key"])

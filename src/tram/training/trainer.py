@@ -320,7 +320,7 @@ class Trainer:
                 self.restore(contents)
             for other, problem in damaged:
                 aside = self.checkpoints.set_aside(other)
-                self.warnings.append(f"warning: {problem}: it is kept as {aside.name}")
+                self.warnings.append(f"warning: a checkpoint is set aside as {aside.name}: {problem}")
             return contents
         if damaged:
             raise damaged[0][1]

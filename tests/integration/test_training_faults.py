@@ -1,0 +1,401 @@
+"""What can go wrong in a run, and what it does then: other data, damaged checkpoints, divergence, other settings."""
+
+import json
+import math
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from conftest import Done, contents, made_up, refused, write_pair
+from tram.config import Config, write_yaml
+from tram.data.arrays import PreparedData
+from tram.data.prepare import PrepareSettings, prepare
+from tram.errors import InputError, RunError
+from tram.files import locked
+from tram.model.folder import WEIGHTS, load_tensors
+from tram.training.checkpoints import Checkpoints
+from tram.training.run import train
+from tram.training.trainer import Trainer
+
+Configure = Callable[..., Config]
+Command = Callable[..., Done]
+DOCUMENTS = {"start": "train", "window": (1, 3), "documents": 3, "tokens": 60, "warmup": 2, "lr_new": 0.01}
+PARTS = [WEIGHTS, "optimizer.safetensors", "position.safetensors", "progress.json"]
+
+
+def trainer_of(config: Config) -> Trainer:
+    assert config.train is not None
+    return Trainer(config, config.train, PreparedData.open(config.data), config.output / "train")
+
+
+def trained_until(config: Config, *updates: int) -> None:
+    """Train as if the run had been stopped after each of these updates, with a checkpoint."""
+    for update in updates:
+        trainer = trainer_of(config)
+        trainer.resume()
+        while trainer.standing.update < update:
+            trainer.next_update()
+            if trainer.standing.update % trainer.stage_config.checkpoint_every == 0:
+                trainer.save()
+        trainer.save()
+
+
+def checkpoints(output: Path) -> Checkpoints:
+    return Checkpoints(output / "train" / "checkpoints")
+
+
+def model_of(output: Path, stage: str = "train") -> dict[str, Tensor]:
+    return load_tensors(output / stage / "model" / WEIGHTS)
+
+
+def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+# Precision.
+
+
+@pytest.mark.parametrize(("first", "second"), [("float32", "bfloat16"), ("float64", "float16"), ("float16", "auto")])
+def test_stages_of_different_precision_run_one_after_the_other(
+    configure: Configure, tmp_path: Path, first: str, second: str
+) -> None:
+    finetune = DOCUMENTS | {"updates": 3, "precision": second, "optimizer": "muon"}
+    train(configure(tmp_path, updates=3, precision=first, finetune=finetune))
+    for stage, precision in (("train", first), ("finetune", second)):
+        dtype = torch.float64 if precision == "float64" else torch.float32
+        assert {value.dtype for value in model_of(tmp_path, stage).values()} == {dtype}
+        assert all(bool(value.isfinite().all()) for value in model_of(tmp_path, stage).values())
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_run_in_float16_survives_overflows_and_continues_with_its_scale(
+    configure: Configure, tmp_path: Path, optimizer: str
+) -> None:
+    """A scale far too large overflows in the first updates; these are skipped, and the scale is halved each time."""
+    config = configure(tmp_path, precision="float16", optimizer=optimizer, updates=40)
+    trainer = trainer_of(config)
+    scaler = trainer.precision.scaler
+    assert scaler is not None
+    scaler.load_state_dict(scaler.state_dict() | {"scale": 2.0**40})
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    norm = trainer.next_update().norm
+    assert not math.isfinite(norm)
+    assert all(torch.equal(value, before[name]) for name, value in trainer.model.named_parameters())
+    while trainer.standing.update < 30:
+        trainer.next_update()
+    assert all(bool(value.isfinite().all()) for value in trainer.model.parameters())
+    assert not any(torch.equal(value, before[name]) for name, value in trainer.model.named_parameters())
+    trainer.save()
+    again = trainer_of(config)
+    again.resume()
+    assert again.precision.state() == trainer.precision.state()
+    assert scaler.get_scale() < 2.0**40
+
+
+# Divergence.
+
+
+@pytest.mark.parametrize("evaluate_every", [1, 1000])
+def test_a_diverged_training_stops_in_one_sentence_and_leaves_only_finite_weights(
+    configure: Configure, tmp_path: Path, tram: Command, evaluate_every: int
+) -> None:
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", evaluate_every=evaluate_every, checkpoint_every=1))
+    done = tram("train", tmp_path / "config.yaml", "train.lr=1e30")
+    assert done.code == 1
+    (sentence,) = [line for line in done.err.splitlines() if line.startswith("tram: ")]
+    assert "training diverged" in sentence
+    assert "lower train.lr" in sentence
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "run" / "train" / "model").exists()
+    for checkpoint in checkpoints(tmp_path / "run").all():
+        assert all(bool(value.isfinite().all()) for value in load_tensors(checkpoint.folder / WEIGHTS).values())
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight(configure: Configure, tmp_path: Path) -> None:
+    trainer = trainer_of(configure(tmp_path))
+    trainer.next_update()
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    trainer.model.tokens.weight.register_hook(lambda gradient: gradient * torch.inf)
+    with pytest.raises(RunError, match=r"the norm of the gradient is (nan|inf) at update 2"):
+        trainer.next_update()
+    assert all(torch.equal(value, before[name]) for name, value in trainer.model.named_parameters())
+
+
+def test_weights_that_are_not_finite_are_not_saved(configure: Configure, tmp_path: Path) -> None:
+    trainer = trainer_of(configure(tmp_path))
+    with torch.no_grad():
+        trainer.model.tokens.weight[3, 1] = torch.nan
+    with pytest.raises(RunError, match=r"a value of `tokens\.weight` is nan"):
+        trainer.save()
+    assert not checkpoints(tmp_path).all()
+
+
+# Other data.
+
+
+@pytest.fixture(scope="module")
+def other_data(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Path:
+    """Other documents with the same subwords."""
+    folder = tmp_path_factory.mktemp("other")
+    pair = write_pair(folder, "train", made_up([4, 5, 6, 5], seed=9))
+    prepare(folder / "data", [pair], [], PrepareSettings(held_out=0.2), text=prepared, workers=1)
+    return folder / "data"
+
+
+def test_a_run_is_not_continued_on_other_data(
+    configure: Configure, prepared: Path, other_data: Path, tmp_path: Path, tram: Command
+) -> None:
+    config = configure(tmp_path / "run", updates=3)
+    train(config)
+    before = contents(tmp_path / "run")
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=6, data=other_data))
+    keys = [json.loads((folder / "prepared.json").read_text())["key"] for folder in (prepared, other_data)]
+    assert keys[0] != keys[1]
+    refused(tram("train", tmp_path / "config.yaml"), str(other_data), *keys, "choose another output folder")
+    assert contents(tmp_path / "run") == before
+
+
+def test_a_run_is_continued_on_a_copy_of_its_data(configure: Configure, prepared: Path, tmp_path: Path) -> None:
+    shutil.copytree(prepared, tmp_path / "copy")
+    train(configure(tmp_path / "run", updates=3))
+    train(configure(tmp_path / "run", updates=5, data=tmp_path / "copy"))
+    assert checkpoints(tmp_path / "run").all()[-1].update == 5
+
+
+def test_a_run_of_an_earlier_version_does_not_know_its_data_and_is_continued(
+    configure: Configure, tmp_path: Path
+) -> None:
+    train(configure(tmp_path, updates=3))
+    (tmp_path / "data.json").unlink()
+    train(configure(tmp_path, updates=5))
+    assert (tmp_path / "data.json").exists()
+
+
+def test_a_damaged_data_file_is_refused(configure: Configure, tmp_path: Path) -> None:
+    train(configure(tmp_path, updates=2))
+    (tmp_path / "data.json").write_text('{"key"')
+    with pytest.raises(InputError, match=r"data\.json: is damaged; remove it if"):
+        train(configure(tmp_path, updates=3))
+
+
+# Damaged checkpoints.
+
+
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [*((part, "truncated") for part in PARTS), (WEIGHTS, "empty"), ("progress.json", "empty"), (PARTS[1], "missing")],
+)
+def test_a_run_continues_before_a_damaged_checkpoint(
+    configure: Configure, tmp_path: Path, tram: Command, part: str, damage: str
+) -> None:
+    stage = {"checkpoint_every": 2, "evaluate_every": 3, "dropout": 0.2}
+    trained_until(configure(tmp_path / "run", updates=9, **stage), 5)
+    train(configure(tmp_path / "whole", updates=9, **stage))
+    newest = checkpoints(tmp_path / "run").all()[-1].folder
+    data = (newest / part).read_bytes()
+    if damage == "missing":
+        (newest / part).unlink()
+    else:
+        (newest / part).write_bytes(data[: len(data) // 2] if damage == "truncated" else b"")
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=9, **stage))
+    done = tram("train", tmp_path / "config.yaml")
+    assert done.code == 0, done.err
+    assert f"warning: a checkpoint is set aside as 00000005.damaged: {newest / part}: " in done.err
+    assert "continuing after update 4" in done.err
+    last = [load_tensors(checkpoints(tmp_path / name).at(9).folder / WEIGHTS) for name in ("run", "whole")]
+    assert same(*last)
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("value", [b'{"update": 4, "tokens": -1}', b"[]", b"[" * 50_000, b'{"update": 1e400}', b"\xff"])
+def test_nonsense_in_progress_is_damage(configure: Configure, tmp_path: Path, value: bytes) -> None:
+    config = configure(tmp_path, updates=9, checkpoint_every=2)
+    trained_until(config, 4)
+    (checkpoints(tmp_path).at(4).folder / "progress.json").write_bytes(value)
+    trainer = trainer_of(config)
+    trainer.resume()
+    assert trainer.standing.update == 2
+
+
+def test_a_checkpoint_with_weights_that_are_not_finite_is_damaged(configure: Configure, tmp_path: Path) -> None:
+    from tram.model.folder import save_tensors
+
+    config = configure(tmp_path, updates=9, checkpoint_every=2)
+    trained_until(config, 4)
+    path = checkpoints(tmp_path).at(4).folder / WEIGHTS
+    tensors = load_tensors(path)
+    tensors["tokens.weight"][0, 0] = torch.nan
+    save_tensors(path, tensors)
+    trainer = trainer_of(config)
+    trainer.resume()
+    assert trainer.standing.update == 2
+
+
+def test_if_the_best_checkpoint_is_lost_with_a_damaged_one_the_run_ends_with_another(
+    configure: Configure, tmp_path: Path
+) -> None:
+    """Update 4 was better than 2, so 2 was removed; then 4 is damaged, and 3 still names 2 as the best."""
+    config = configure(tmp_path, updates=9, checkpoint_every=1, evaluate_every=4)
+    trainer = trainer_of(config)
+    for update in (1, 2, 3, 4):
+        trainer.next_update()
+        if update in (2, 4):
+            trainer.standing.best, trainer.standing.best_update = 1 / update, update
+        trainer.save()
+    shutil.rmtree(checkpoints(tmp_path).at(2).folder)
+    (checkpoints(tmp_path).at(4).folder / "progress.json").unlink()
+    assert train(config) == tmp_path / "train" / "model"
+
+
+# Other settings.
+
+
+def test_updates_are_not_raised_during_a_cooldown(configure: Configure, tmp_path: Path, tram: Command) -> None:
+    stage = {"cooldown": 4, "evaluate_every": 100}
+    config = configure(tmp_path / "run", updates=10, **stage)
+    write_yaml(config.output / "config.yaml", config)
+    trained_until(config, 7)
+    before = contents(config.output)
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=20, **stage))
+    refused(tram("train", tmp_path / "config.yaml"), "7 updates", "train.updates changed from 10 to 20", "set it to 10")
+    assert contents(config.output) == before
+
+
+def test_updates_may_be_raised_before_the_cooldown(configure: Configure, tmp_path: Path) -> None:
+    stage = {"cooldown": 4, "evaluate_every": 100}
+    for updates in (10, 14):
+        config = configure(tmp_path / "run", updates=updates, **stage)
+        if updates == 10:
+            write_yaml(config.output / "config.yaml", config)
+            trained_until(config, 6)
+    train(config)
+    train(configure(tmp_path / "whole", updates=14, **stage))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+def test_the_average_of_an_interrupted_run_is_that_of_an_uninterrupted_one(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = {"updates": 12, "checkpoint_every": 2, "average": 3, "keep_checkpoints": 1, "evaluate_every": 12}
+    trained_until(configure(tmp_path / "parts", **stage), 3, 5, 7, 9, 11)
+    for name in ("parts", "whole"):
+        losses = iter([3.0, 3.0, 2.0])  # of the last update, the best checkpoint and the mean
+        monkeypatch.setattr(Trainer, "held_loss", lambda _, losses=losses: next(losses))
+        train(configure(tmp_path / name, **stage))
+    assert same(model_of(tmp_path / "parts"), model_of(tmp_path / "whole"))
+    last = load_tensors(checkpoints(tmp_path / "whole").at(12).folder / WEIGHTS)
+    assert not same(model_of(tmp_path / "whole"), last), "the mean was taken"
+
+
+# Frozen parameters.
+
+
+def finetuned(configure: Configure, output: Path, **settings: Any) -> Trainer:
+    finetune = DOCUMENTS | {"updates": 4, "weight_decay": 0.1, "warmup": 0, **settings}
+    config = configure(output, updates=3, finetune=finetune)
+    assert config.finetune is not None
+    assert config.train is not None
+    first = output / "train" / "model"
+    if not first.exists():
+        Trainer(config, config.train, PreparedData.open(config.data), output / "train").run()
+    return Trainer(config, config.finetune, PreparedData.open(config.data), output / "finetune", first)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("freeze", ["base", ["encoder.*", "tokens.weight"], "none"])
+def test_frozen_parameters_do_not_move_and_the_others_do(
+    configure: Configure, tmp_path: Path, optimizer: str, freeze: Any
+) -> None:
+    trainer = finetuned(configure, tmp_path, optimizer=optimizer, freeze=freeze)
+    before = {name: value.detach().clone() for name, value in trainer.model.named_parameters()}
+    trainer.run()
+    if freeze == "base":
+        frozen = set(model_of(tmp_path))
+    else:
+        frozen = {name for name in before if freeze != "none" and name.startswith(("encoder.", "tokens."))}
+    last = load_tensors(trainer.checkpoints.all()[-1].folder / WEIGHTS)
+    assert {name for name in before if torch.equal(last[name], before[name])} == frozen
+    state = load_tensors(trainer.checkpoints.all()[-1].folder / "optimizer.safetensors")
+    assert {name.rpartition("/")[0] for name in state} == before.keys() - frozen
+    again = finetuned(configure, tmp_path, optimizer=optimizer, freeze=freeze)
+    again.resume()
+    assert again.standing.update == 4
+
+
+@pytest.mark.parametrize(
+    ("freeze", "problem"),
+    [(["encoder.*", "nothing.*"], "no parameter matches `nothing"), (["*"], "leaves no parameter to train")],
+)
+def test_a_pattern_that_freezes_nothing_or_everything_is_refused(
+    configure: Configure, tmp_path: Path, freeze: list[str], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        finetuned(configure, tmp_path, freeze=freeze)
+
+
+# Two runs in one folder, and signals.
+
+
+def test_a_second_run_in_the_same_folder_is_refused(configure: Configure, tmp_path: Path, tram: Command) -> None:
+    config = configure(tmp_path / "run")
+    write_yaml(tmp_path / "config.yaml", config)
+    with locked(config.output):
+        refused(tram("train", tmp_path / "config.yaml"), "another tram is writing to", str(config.output))
+    assert not list(config.output.iterdir())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "phase"), [(signal.SIGTERM, "while it starts"), (signal.SIGINT, "while it trains")])
+def test_a_stopped_run_ends_in_one_sentence(
+    configure: Configure, tmp_path: Path, number: signal.Signals, phase: str
+) -> None:
+    output = tmp_path / "run"
+    write_yaml(tmp_path / "config.yaml", configure(output, updates=10**9, evaluate_every=10**6))
+    command = [sys.executable, "-m", "tram", "train", str(tmp_path / "config.yaml")]
+    file = output / ("config.yaml" if phase == "while it starts" else "train/checkpoints/00000005")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: file.exists() or process.poll() is not None)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
+    sentence = errors.splitlines()[-1]
+    if phase == "while it trains":
+        assert process.returncode == 130
+        assert sentence == "stopped; run the same command again to continue"
+    else:  # the first update may have begun
+        assert process.returncode in (130, 128 + number)
+        assert "stopped" in sentence
+    with locked(output):
+        pass
+
+
+def test_the_second_signal_is_no_longer_caught() -> None:
+    from tram.training.signals import stop_signals
+
+    received = []
+    before = signal.signal(signal.SIGTERM, lambda *_: received.append("outer"))
+    try:
+        with stop_signals(True) as stopped:
+            assert not stopped()
+            signal.raise_signal(signal.SIGTERM)
+            assert stopped()
+            assert not received
+            signal.raise_signal(signal.SIGTERM)
+            assert received == ["outer"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
