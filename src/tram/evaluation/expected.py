@@ -58,10 +58,12 @@ def judge_expected(
     which: Sequence[ContextOf] = CONTEXTS,
     advance: Callable[[int], None] | None = None,
 ) -> list[ExpectedResult]:
-    """Translate every item after the contexts asked for; another's context comes from an item of the same rule."""
+    """Translate every item after the contexts asked for.
+
+    Another's context comes from any item: within a rule it would often decide for the same word.
+    """
     contexts, sources = [item.source_context for item in items], [item.source for item in items]
-    cells = [item.rule for item in items]
-    _, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
+    _, answers = translate_contexts(translator, contexts, sources, which, advance=advance)
     target = find_language(translator.text.target_language)
     source = find_language(translator.text.source_language)
     translations = [{kind: answers[kind][number] for kind in which} for number in range(len(items))]

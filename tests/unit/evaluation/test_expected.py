@@ -44,6 +44,17 @@ def test_shares_by_rule_and_context() -> None:
     assert summary["form, balanced"]["none"]["share"].value == 1 / 2
 
 
+def test_another_context_may_be_that_of_another_rule() -> None:
+    """Within a rule all contexts decide for the same word: the control would not be one."""
+    items = [item("dich", "T", (f"familiar {n}",)) for n in range(20)] + [
+        item("sie", "V", (f"polite {n}",)) for n in range(20)
+    ]
+    translator = FakeTranslator(lambda _, read: "Ich sehe dich." if "familiar" in " ".join(read) else "Ich sehe Sie.")
+    summary = expected_summary(judge_expected(translator, items))
+    assert summary["all"]["own"]["share"].value == 1
+    assert 0.2 < summary["all"]["other"]["share"].value < 0.8
+
+
 def test_collapsed_forms_take_any_pronoun_of_the_form() -> None:
     answers = iter(["Ich helfe dir.", "Ich helfe Ihnen.", "Ich helfe gern."])
     items = [item("dich", context=(name,)) for name in "abc"]
