@@ -371,6 +371,33 @@ def odt() -> Sample:
     return Sample("letter.odt", packed(parts, "mimetype"), sentences)
 
 
+OPF = """<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="i">
+<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Book</dc:title><dc:language>en</dc:language></metadata>
+<manifest><item id="two" href="b%20c.xhtml" media-type="application/xhtml+xml"/>
+<item id="one" href="a.xhtml" media-type="application/xhtml+xml"/><item id="toc" href="toc.ncx" media-type="application/x-dtbncx+xml"/>
+<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/></manifest>
+<spine toc="toc"><itemref idref="one"/><itemref idref="two"/></spine></package>"""
+PAGE = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en"><head><title>{0}</title></head>
+<body><p>{0} is <em>first</em>.<br/></p><img src="x.png" alt="A picture"/></body></html>"""
+
+
+def epub() -> Sample:
+    container = '<container><rootfiles><rootfile full-path="OPS/book.opf"/></rootfiles></container>'
+    parts = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": container,
+        "OPS/book.opf": OPF,
+        "OPS/b c.xhtml": PAGE.format("The end"),
+        "OPS/a.xhtml": PAGE.format("The start"),
+        "OPS/nav.xhtml": "<html><body><nav><ol><li><a href='a.xhtml'>To the start</a></li></ol></nav></body></html>",
+        "OPS/toc.ncx": "<ncx><navMap><navPoint><navLabel><text>Label &amp; co</text></navLabel></navPoint></navMap></ncx>",
+        "OPS/x.png": "no picture",
+    }
+    sentences = ("The start is first.", "A picture", "The end is first.", "A picture", "To the start", "Label & co")
+    return Sample("book.epub", packed(parts, "mimetype"), sentences)
+
+
 SAMPLES: dict[str, Callable[[], Sample]] = {
     "text": plain_text,
     "markdown": markdown,
@@ -382,4 +409,5 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "tmx": tmx,
     "docx": docx,
     "odt": odt,
+    "epub": epub,
 }

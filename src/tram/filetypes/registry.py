@@ -3,13 +3,14 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
-from tram.filetypes import docx, html, markdown, odt, plain_text, po, srt, tmx, vtt, xliff
+from tram.filetypes import docx, epub, html, markdown, odt, plain_text, po, srt, tmx, vtt, xliff
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
 # By content in this order: packages first, the vaguest last.
 FILETYPES: tuple[FileType, ...] = (
     docx.FILETYPE,
     odt.FILETYPE,
+    epub.FILETYPE,
     xliff.FILETYPE,
     tmx.FILETYPE,
     html.FILETYPE,

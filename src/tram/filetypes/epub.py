@@ -1,0 +1,109 @@
+"""EPUB: the pages of a book in reading order, then its table of contents; one document per book or per chapter."""
+
+import posixpath
+import re
+from urllib.parse import unquote
+
+from tram.errors import InputError
+from tram.filetypes.base import FileType, ReadOptions
+from tram.filetypes.blocks import Block
+from tram.filetypes.encoding import Decoded
+from tram.filetypes.html import decode_page
+from tram.filetypes.html_blocks import HtmlPart
+from tram.filetypes.html_tags import text_items
+from tram.filetypes.packages import Package, peek
+from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml
+
+PAGES = ("application/xhtml+xml", "text/html")
+CONTENTS = "application/x-dtbncx+xml"
+
+
+class _ContentsPart(Part):
+    """The table of contents of EPUB 2 (NCX), or the package document, in which only the language changes."""
+
+    def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
+        labels = [element for element in root.walk() if element.name == "text" and element.inner_end < element.end]
+        language = options.source_language
+        items = ((label, list(text_items(source, label.inner, label.inner_end))) for label in labels)
+        super().__init__(source, [Block(found, language, label.inner, label.inner_end) for label, found in items])
+        for element in root.walk():
+            is_language = element.name == "language" and element.namespace.startswith("http://purl.org/dc/")
+            value = source[element.inner : element.inner_end].strip().lower()
+            if is_language and options.target_language and value.partition("-")[0] == language:
+                self.edits.append((element.inner, element.inner_end, options.target_language))
+
+    def escape(self, text: str) -> str:
+        """Return text as XML."""
+        return escape_xml(text)
+
+
+def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
+    """Read a book."""
+    package = Package(name, content)
+    _check_protection(name, package)
+    container = parse_xml(name, decode_xml(name, package.read("META-INF/container.xml")).text)
+    files = [element.attributes.get("full-path", "") for element in container.walk() if element.name == "rootfile"]
+    if not files or files[0] not in package.parts:
+        raise InputError(f"{name}: its META-INF/container.xml names no book; get it again")
+    opf = parse_xml(name, decode_xml(name, package.read(files[0])).text)
+    pages, contents = _reading_order(package, files[0], opf)
+    if not pages:
+        raise InputError(f"{name}: has no pages to read in its spine; get it again")
+    texts: dict[str, Decoded] = {}
+    parts: dict[str, Part] = {}
+    for part in [*pages, *contents, files[0]]:
+        label = f"{name} ({part})"
+        if part in pages or not part.endswith((".ncx", ".opf")):
+            texts[part] = decode_page(label, package.read(part))
+            parts[part] = HtmlPart(texts[part].text, options, xml=True)
+        else:
+            texts[part] = decode_xml(label, package.read(part))
+            parts[part] = _ContentsPart(texts[part].text, parse_xml(label, texts[part].text), options)
+    chapters = [[parts[part]] for part in pages] if options.chapters else [[parts[part] for part in pages]]
+    chapters[-1] += [parts[part] for part in (*contents, files[0])]
+
+    def finish(written: list[str]) -> bytes:
+        pairs = zip(parts, written, strict=True)
+        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
+
+    return PartsDocument(chapters, finish)
+
+
+def _check_protection(name: str, package: Package) -> None:
+    """Refuse a book whose pages are encrypted; fonts may be."""
+    if "META-INF/encryption.xml" not in package.parts:
+        return
+    encrypted = re.findall(rb"""URI\s*=\s*["']([^"']+)""", package.read("META-INF/encryption.xml"))
+    if any(uri.lower().endswith((b"html", b".htm", b".xml", b".opf", b".ncx")) for uri in encrypted):
+        raise InputError(f"{name}: is protected by DRM; get a copy without it")
+
+
+def _reading_order(package: Package, opf_name: str, opf: Element) -> tuple[list[str], list[str]]:
+    """Return the pages of the spine in order, and the tables of contents that are not among them."""
+    folder = posixpath.dirname(opf_name)
+    items: dict[str, tuple[str, str, str]] = {}
+    for element in opf.walk():
+        if element.name == "item":
+            values = element.attributes
+            path = posixpath.normpath(posixpath.join(folder, unquote(values.get("href", ""))))
+            if path in package.parts:
+                items[values.get("id", "")] = (path, values.get("media-type", ""), values.get("properties", ""))
+    references = [element.attributes.get("idref", "") for element in opf.walk() if element.name == "itemref"]
+    spine = [items[reference] for reference in references if reference in items]
+    pages = list(dict.fromkeys(path for path, kind, _ in spine if kind in PAGES))
+    others = [
+        path
+        for path, kind, properties in items.values()
+        if path not in pages and (kind == CONTENTS or (kind in PAGES and "nav" in properties.split()))
+    ]
+    return pages, sorted(set(others))
+
+
+FILETYPE = FileType(
+    "epub",
+    (".epub",),
+    matches=lambda content: (peek(content, "mimetype") or b"").strip() == b"application/epub+zip",
+    read=read,
+    is_package=True,
+)
