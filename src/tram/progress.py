@@ -69,7 +69,7 @@ class Progress:
         of = f"/{self.total:,}" if self.total else ""
         line = f"{self.description}: {self.done:,}{of} {self.unit}".rstrip() + f", {_format_rate(self._rate())}"
         if self.total and self._rate() > 0:
-            line += f", {format_duration((self.total - self.done) / self._rate())} left"
+            line += f", {format_duration(max(self.total - self.done, 0) / self._rate())} left"
         return f"{line}  {self.note}".rstrip()
 
     def __exit__(

@@ -150,6 +150,23 @@ class State:
             }
         )
 
+    def has_form_of(self, other: "State") -> bool:
+        """Return whether both hold the same units, keys and shapes; the lengths of ragged values may differ."""
+
+        def alike(one: Value | None, two: Value) -> bool:
+            if isinstance(one, Ragged) and isinstance(two, Ragged):
+                lengths = one.lengths
+                counted = (
+                    lengths.dtype == torch.long and lengths.shape == two.lengths.shape and bool((lengths >= 0).all())
+                )
+                return counted and one.values.shape == (int(lengths.sum()), *two.values.shape[1:])
+            return isinstance(one, Tensor) and isinstance(two, Tensor) and one.shape == two.shape
+
+        return self.units.keys() == other.units.keys() and all(
+            state.keys() == other[unit].keys() and all(alike(value, other[unit][key]) for key, value in state.items())
+            for unit, state in self.units.items()
+        )
+
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors as UNIT/KEY, the form in which they are stored; UNIT/KEY/lengths for ragged ones."""
         found: dict[str, Tensor] = {}

@@ -12,10 +12,12 @@ from typing import Self
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
+from torch import Tensor
 
 from tram.errors import InputError
 from tram.files import replacing
-from tram.model.state import State
+from tram.model.state import Ragged, State
+from tram.model.tensors import all_finite
 
 VERSION = 1
 
@@ -48,9 +50,13 @@ class DocumentState:
             if (version := int(about["version"])) > VERSION:
                 raise InputError(f"{name}: is a state of version {version}, this tram reads {VERSION}; update tram")
             model, sentences = str(about["model"]), int(about["sentences"])
-        except (SafetensorError, KeyError, ValueError, TypeError):
+            state = State.from_tensors(tensors)
+            if not 0 <= sentences < 2**63 or not all(map(_is_finite, _values(state))):
+                raise ValueError
+        except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, RecursionError):
+            # Besides its own error: a data type that torch lacks, metadata that are something else
             raise InputError(f"{name}: is damaged or no document state; start the document again") from None
-        return cls(State.from_tensors(tensors), model, sentences)
+        return cls(state, model, sentences)
 
     def save(self, path: Path | str) -> None:
         """Write the state as one safetensors file, whole or not at all."""
@@ -67,3 +73,13 @@ class DocumentState:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); give a state that `save` wrote") from None
         return cls.from_bytes(data, str(path))
+
+
+def _values(state: State) -> list[Tensor]:
+    return [
+        value.values if isinstance(value, Ragged) else value for unit in state.units.values() for value in unit.values()
+    ]
+
+
+def _is_finite(value: Tensor) -> bool:
+    return value.is_floating_point() and all_finite(value)

@@ -32,6 +32,26 @@ class SplitSentences:
             self.ids += split_ids(ids, longest, text.bpe.pieces(ids)) if len(ids) > longest else [ids] * bool(ids)
             self._parts.append(range(start, len(self.ids)))
             self.split += len(self._parts[-1]) > 1
+        self._last = {parts[-1] for parts in self._parts if parts}
+
+    @property
+    def empty(self) -> int:
+        """The number of sentences without ids."""
+        return len(self._parts) - self.non_empty()
+
+    def completes(self, part: int) -> bool:
+        """Return whether a part is the last one of its sentence."""
+        return part in self._last
+
+    def non_empty(self, start: int = 0, end: int | None = None) -> int:
+        """Return how many of the sentences, or of those from start to end, have any ids."""
+        return sum(len(parts) > 0 for parts in self._parts[start:end])
+
+    def pairs(self, targets: list[str]) -> list[list[tuple[list[int], list[int]]]]:
+        """Return the parts of every sentence with the parts of its translation; those that lack either are left out."""
+        gold = self.gold(targets)
+        found = [[(self.ids[part], gold[part]) for part in parts] for parts in self._parts]
+        return [parts for parts in found if any(target for _, target in parts)]
 
     def gold(self, targets: list[str]) -> list[list[int]]:
         """Return the ids of reference translations, in as many parts as their sources have, truncated if too long."""

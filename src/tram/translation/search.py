@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from tram.errors import InputError
 from tram.model.cache import DecodingCache
 from tram.model.stacks import Encoded
 from tram.model.state import State
@@ -64,6 +65,11 @@ def search(
             len(found[i]) == beam and found[i][-1].score >= best[row] for row, i in enumerate(beams.sentences.tolist())
         ]
         beams.drop(done)
+    if not all(found):
+        raise InputError(
+            "the model's probabilities are not numbers: its weights are too large for its data type or damaged; "
+            "use another model, or float32"
+        )
     return found
 
 

@@ -11,13 +11,13 @@ There is one translation for every sentence, in the same order; that of an empty
 as it is.
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 import torch
 
@@ -32,6 +32,9 @@ from tram.translation.lockstep import Cursor, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit, search
 
+MAX_BEAM = 1_000
+MAX_BATCH = 100_000
+MAX_PENALTY = 100.0
 BATCH = 32  # sentences, or documents, searched at once
 AHEAD = 32  # batches that may be finished or in progress behind a document that is not
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that comes with tram
@@ -71,6 +74,16 @@ class Translator:
         self.beam = beam
         self.length_penalty = length_penalty
         self.batch = batch
+        self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # and the weights' versions then
+        self._check_settings()
+
+    def _check_settings(self) -> None:
+        for name, value, largest in (("beam", self.beam, MAX_BEAM), ("batch", self.batch, MAX_BATCH)):
+            if not isinstance(value, int) or not 1 <= value <= largest:
+                raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
+        penalty = self.length_penalty
+        if not isinstance(penalty, int | float) or not math.isfinite(penalty) or abs(penalty) > MAX_PENALTY:
+            raise InputError(f"length penalty {penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
 
     @classmethod
     def load(
@@ -85,7 +98,8 @@ class Translator:
         if path is None and not SHIPPED.exists():
             raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
-        model = load_model(folder, dtype).to(device)
+        rounded = dtype.itemsize < 4  # the fingerprint is that of the file's weights, before they are rounded
+        model = load_model(folder, torch.float32 if rounded else dtype)
         text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
         if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
             raise InputError(
@@ -94,6 +108,9 @@ class Translator:
             )
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
+        if rounded:
+            translator._fingerprint = fingerprint(model), translator._versions()
+        model.to(device, dtype)
         return translator
 
     def save(self, path: Path | str) -> None:
@@ -115,10 +132,17 @@ class Translator:
         """The most ids of text in a sentence; what is longer is split."""
         return self.special.longest(self.model.config.max_length)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Twelve digits that stand for the weights; a document state names the model it belongs to by them."""
-        return fingerprint(self.model)
+        versions = self._versions()
+        if self._fingerprint is None or self._fingerprint[1] != versions:
+            self._fingerprint = fingerprint(self.model), versions
+        return self._fingerprint[0]
+
+    def _versions(self) -> list[tuple[int, int]]:
+        """Return what changes when a weight is replaced or changed in place."""
+        return [(id(p), 0 if p.is_inference() else p._version) for p in self.model.parameters()]
 
     def start(self) -> DocumentState:
         """Return the state before the first sentence of a document."""
@@ -145,13 +169,16 @@ class Translator:
         history: what the target memory reads of earlier sentences: their translations here (generated), their
         reference translations, which `gold` must hold, or nothing.
         """
+        self._check_settings()
+        if history not in get_args(History):
+            raise InputError(f"history {history!r}: give one of {', '.join(get_args(History))}")
         if history == "gold" and gold is None:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
         given = None if states is None else iter(states)
         if self.model.has_context:
             references = iter(gold) if gold is not None and history == "gold" else None
-            return self._in_lockstep(iter(documents), advance, given, history, references)
-        return self._as_sentences(iter(documents), advance, given)
+            return self._in_lockstep(_checked(documents), advance, given, history, references)
+        return self._as_sentences(_checked(documents), advance, given)
 
     def _in_lockstep(
         self,
@@ -183,13 +210,16 @@ class Translator:
 
         def finished() -> Iterator[list[str]]:
             while tasks and (first := next(iter(tasks.values()))).done:
+                if advance is not None and (empty := first.sentences.empty):
+                    advance(empty)
                 yield self._finished(tasks.pop(first.cursor.number))
 
         while not exhausted:  # more than one round only where nothing but documents without sentences was waiting
             for cursor, hypotheses in lockstep.run(cursors()):
-                tasks[cursor.number].found.append([(hypotheses[0].ids, hypotheses[0].score)])
-                if advance is not None:
+                task = tasks[cursor.number]
+                if advance is not None and task.sentences.completes(len(task.found)):
                     advance(1)
+                task.found.append([(hypotheses[0].ids, hypotheses[0].score)])
                 yield from finished()
             yield from finished()
         self._warn_of(split)
@@ -207,6 +237,7 @@ class Translator:
         cursor = Cursor(number, sentences.ids, initial)
         if gold is not None:
             reference = _next(gold, "reference")
+            check_sentences(reference, f"the reference of document {number + 1}")
             if len(reference) != len(document):
                 raise InputError(
                     f"document {number + 1} has {len(document)} sentences and {len(reference)} reference translations; "
@@ -218,7 +249,7 @@ class Translator:
     def _finished(self, task: _Task) -> list[str]:
         if task.state is not None:
             task.state.state = task.cursor.state
-            task.state.sentences += len(task.cursor.sentences)
+            task.state.sentences += task.sentences.non_empty()
         return [best[0].text for best in task.sentences.join(task.found, 1)]
 
     def _as_sentences(
@@ -231,40 +262,56 @@ class Translator:
                 self.text, [sentence for document in block for sentence in document], self.longest
             )
             split += sentences.split
-            best = iter([options[0].text for options in self._n_best(sentences, 1, advance)])
+            best = [options[0].text for options in self._n_best(sentences, 1, advance)]
+            start = 0
             for document in block:
+                end = start + len(document)
                 if states is not None:
-                    self.checked(_next(states, "state")).sentences += sum(map(bool, document))
-                yield list(islice(best, len(document)))
+                    self.checked(_next(states, "state")).sentences += sentences.non_empty(start, end)
+                yield best[start:end]
+                start = end
         self._warn_of(split)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences and their translations as context: a corrected sentence, an earlier chapter."""
+        check_sentences(source, "source")
+        check_sentences(target, "target")
         if len(source) != len(target):
             raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
         self.checked(state)
-        sources, targets = self.text.encode(source, "source"), self.text.encode(target, "target")
-        pairs = [(s[: self.longest], t[: self.longest]) for s, t in zip(sources, targets, strict=True) if s and t]
+        sentences = SplitSentences(self.text, source, self.longest).pairs(target)
+        pairs = [pair for parts in sentences for pair in parts]
         device = self.model.device
         with torch.inference_mode():
             for start in range(0, len(pairs), BATCH):
                 block = pairs[start : start + BATCH]
-                sources_ids = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
-                targets_ids = document_ids([[self.special.decoder_input(t) for _, t in block]]).to(device)
-                state.state = self.model.forced_decode(sources_ids, targets_ids, state.state).state
-        state.sentences += len(pairs)
+                sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
+                # Of a sentence in several parts the last ones may have no translation: they leave the target state
+                targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
+                state.state = self.model.forced_decode(sources, targets, state.state).state
+        state.sentences += len(sentences)
 
     def checked(self, state: DocumentState) -> DocumentState:
-        """Refuse the state of another model; move one that was loaded to this model's device."""
+        """Refuse the state of another model or a damaged one; move it to this model's device and data type."""
+        if not isinstance(state, DocumentState):
+            raise InputError(f"a state is made by start() or DocumentState.load(), not {type(state).__name__}")
         if state.model != self.fingerprint:
             raise InputError(
                 f"this state belongs to the model {state.model}, not to {self.fingerprint}; start the document again"
             )
-        state.state = state.state.to(self.model.device)
+        weights = self.model.tokens.weight
+        with torch.inference_mode():
+            if not state.state.has_form_of(self.model.initial_state(1)):
+                raise InputError(
+                    "this state is damaged: its parts are not those of the model; start the document again"
+                )
+            state.state = state.state.to(weights.device).map(lambda value: value.to(weights.dtype))
         return state
 
     def n_best(self, sentences: list[str], n: int = 5, advance: Advance | None = None) -> list[list[Translation]]:
         """Return the n best translations of every sentence, without context, best first; n at most the beam."""
+        self._check_settings()
+        check_sentences(sentences, "sentences")
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
         parts = SplitSentences(self.text, sentences, self.longest)
@@ -279,7 +326,9 @@ class Translator:
             for i, hypotheses in zip(batch, self.translate_ids([sentences.ids[i] for i in batch]), strict=True):
                 found[i] = hypotheses
             if advance is not None:
-                advance(len(batch))
+                advance(sum(map(sentences.completes, batch)))
+        if advance is not None and sentences.empty:
+            advance(sentences.empty)
         return sentences.join(found, n)
 
     def translate_ids(self, sentences: list[Ids]) -> list[Found]:
@@ -295,6 +344,23 @@ class Translator:
     def _warn_of(split: int) -> None:
         if split:
             warnings.warn(f"{split} sentences were too long and were split for translation", stacklevel=3)
+
+
+def check_sentences(document: Any, name: str) -> None:
+    """Refuse what is no list of strings; one string would be translated letter by letter."""
+    if isinstance(document, str):
+        raise InputError(f"{name}: is one string; give a list of sentences, for example [{document[:40]!r}]")
+    if not isinstance(document, list | tuple):
+        raise InputError(f"{name}: is of type {type(document).__name__}; give a list of sentences")
+    for i, sentence in enumerate(document):
+        if not isinstance(sentence, str):
+            raise InputError(f"{name}: sentence {i + 1} is of type {type(sentence).__name__}; give strings")
+
+
+def _checked(documents: Iterable[list[str]]) -> Iterator[list[str]]:
+    for number, document in enumerate(documents, start=1):
+        check_sentences(document, f"document {number}")
+        yield document
 
 
 def _up_to(documents: Iterator[list[str]], sentences: int) -> list[list[str]]:

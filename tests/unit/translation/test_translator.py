@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import TINY, Done, made_up, refused
-from helpers import END
+from helpers import END, make_translator
 from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
+from tram.translation.document_state import DocumentState
 from tram.translation.parts import split_ids
 from tram.translation.translator import Translator
 
@@ -178,3 +180,134 @@ def test_a_line_of_a_million_characters_does_no_harm(hasty: Path, tmp_path: Path
     assert done.code == 0
     assert done.out.count("\n") == 4
     assert re.search(r"warning: 1 sentences? .* too long and .* split", done.err)
+
+
+# Arguments, states and long sentences.
+
+LONG = " ".join(["The old miller reads a letter on the bridge and sings near the station."] * 8)
+LANG = " ".join(["Der alte Müller liest einen Brief auf der Brücke und singt nahe dem Bahnhof."] * 8)
+
+
+def same_state(one: DocumentState, two: DocumentState) -> bool:
+    first, second = one.state.tensors(), two.state.tensors()
+    return first.keys() == second.keys() and all(torch.allclose(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize("side", ["source", "target", "both"])
+def test_read_splits_long_sentences_as_translate_does(prepared: Path, side: str) -> None:
+    translator = make_translator(prepared, side)
+    source, target = (
+        ["A small fox sings.", LONG, "", "Our teacher waits."],
+        ["Ein Fuchs singt.", LANG, "", "Er wartet."],
+    )
+    read, translated = translator.start(), translator.start()
+    translator.read(source, target, read)
+    with pytest.warns(UserWarning, match="too long"):
+        list(translator.translate_documents([source], states=[translated], history="gold", gold=[target]))
+    assert same_state(read, translated)
+    assert read.sentences == translated.sentences == 3
+
+
+def test_a_sentence_model_counts_sentences_like_a_document_model(prepared: Path) -> None:
+    document = ["A small fox sings.", " ", "", LONG]
+    for translator in (make_translator(prepared), without_memory(make_translator(prepared))):
+        state = translator.start()
+        with pytest.warns(UserWarning, match="too long"):
+            translator.translate(document, state=state)
+        assert state.sentences == 2
+
+
+def without_memory(translator: Translator) -> Translator:
+    return Translator(translator.model.without_memory(), translator.text)
+
+
+def test_progress_counts_every_sentence_once(prepared: Path) -> None:
+    documents = [["A small fox sings.", "", LONG], [], [LONG, " "]]
+    for translator in (make_translator(prepared), without_memory(make_translator(prepared))):
+        steps: list[int] = []
+        with pytest.warns(UserWarning, match="too long"):
+            list(translator.translate_documents(documents, steps.append))
+        assert sum(steps) == 5
+        assert all(step >= 0 for step in steps)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: t.translate("A house."),
+        lambda t: t.translate(7),
+        lambda t: t.translate([7]),
+        lambda t: list(t.translate_documents("A house.")),
+        lambda t: list(t.translate_documents(["A house."])),
+        lambda t: t.n_best("A house."),
+        lambda t: t.read("A house.", ["Ein Haus."], t.start()),
+        lambda t: t.read(["A house."], "Ein Haus.", t.start()),
+        lambda t: t.translate(["A house."], state="state"),
+        lambda t: list(t.translate_documents([["A house."]], history="gol")),
+    ],
+)
+@pytest.mark.parametrize("memory", [True, False])
+def test_wrong_arguments_are_one_sentence(call: Callable[[Any], object], memory: bool, prepared: Path) -> None:
+    translator = make_translator(prepared)
+    with pytest.raises(InputError):
+        call(translator if memory else without_memory(translator))
+
+
+def test_a_reference_is_a_list_of_sentences(prepared: Path) -> None:
+    with pytest.raises(InputError, match="reference of document 1"):
+        list(make_translator(prepared).translate_documents([["A house."]], history="gold", gold=["Ein Haus."]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("value", [0, -1, 10**9, 1.5, "5", None])
+@pytest.mark.parametrize("name", ["beam", "batch"])
+def test_sizes_of_the_search_have_bounds(name: str, value: object, prepared: Path) -> None:
+    translator = make_translator(prepared)
+    with pytest.raises(InputError, match=name):
+        Translator(translator.model, translator.text, **{name: value})  # type: ignore[arg-type]
+    setattr(translator, name, value)
+    with pytest.raises(InputError, match=name):
+        translator.translate(["A small fox sings."])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e6, "1"])
+def test_a_length_penalty_is_a_small_number(value: Any, prepared: Path) -> None:
+    translator = make_translator(prepared)
+    with pytest.raises(InputError, match="length penalty"):
+        Translator(translator.model, translator.text, length_penalty=value)
+
+
+def test_weights_that_change_change_the_fingerprint(prepared: Path) -> None:
+    translator = make_translator(prepared)
+    state, before = translator.start(), translator.fingerprint
+    with torch.no_grad():
+        translator.model.tokens.weight[0, 0] += 1
+    assert translator.fingerprint != before
+    with pytest.raises(InputError, match="belongs to the model"):
+        translator.translate(["A small fox sings."], state=state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_the_fingerprint_is_that_of_the_file_whatever_the_data_type(
+    dtype: torch.dtype, prepared: Path, tmp_path: Path
+) -> None:
+    translator = make_translator(prepared)
+    translator.model.float()
+    translator.save(tmp_path / "model")
+    plain = Translator.load(tmp_path / "model")
+    other = Translator.load(tmp_path / "model", dtype=dtype)
+    assert other.fingerprint == plain.fingerprint == translator.fingerprint
+    state = plain.start()
+    plain.translate(["A small fox sings."], state=state)
+    if dtype == torch.float64:
+        other.translate(["A small fox sings."], state=state)
+        assert state.sentences == 2
+
+
+def test_probabilities_that_overflow_are_one_sentence(prepared: Path) -> None:
+    translator = make_translator(prepared)
+    translator.model.float()
+    with torch.no_grad():
+        for parameter in translator.model.parameters():
+            parameter.fill_(3e38)
+    with pytest.raises(InputError, match="not numbers"):
+        translator.translate(["A small fox sings."])
