@@ -35,7 +35,7 @@ stage() { # NAME START SETTING ...
 }
 stage memory memory-start
 # Without a few generated documents the model forgets what it learned from them: "Mr Weber" is Sie, everyday words
-stage polish memory finetune.lr=7e-4 finetune.warmup=10 finetune.cooldown=110 finetune.updates=170
+stage polish memory finetune.lr=7e-4 finetune.warmup=10 finetune.cooldown=110 finetune.updates=120
 
 python runs/shipped/to_float16.py "$out/polish" $old
 bash runs/shipped/measure.sh "$data" $old "$out/scores"

@@ -1,5 +1,6 @@
 """The model that ships: there without being told, small, and well-behaved on a document of 2,000 words."""
 
+import json
 import re
 import subprocess
 import sys
@@ -72,3 +73,16 @@ def test_the_reader_is_addressed_as_the_salutation_says(translator: Translator) 
     informal = translator.translate(["Good morning, Tom.", *questions])
     assert all(re.search(r"\bSie\b", line) for line in formal[2:])
     assert all(re.search(r"\bdu\b", line) for line in informal[2:])
+
+
+def test_a_pronoun_agrees_with_the_noun_of_the_sentence_before(tram: Callable[..., Done]) -> None:
+    """On 60 everyday sentences that come with tram, `tram contrast agreement`; without context about a third agree."""
+    done = tram("contrast", "agreement", "--json", "-")
+    assert done.code == 0, done.err
+    shares = {
+        context: found["shares"]["mean"]["value"]
+        for context, found in json.loads(done.out)["by_distance"]["1"].items()
+        if context in ("own", "other", "none")
+    }
+    assert shares["own"] > 0.8
+    assert max(shares["other"], shares["none"]) < 0.55

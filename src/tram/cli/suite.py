@@ -216,9 +216,14 @@ def agreement(
     from tram.evaluation.language import load_language
 
     made = make_agreement(
-        _documents(source, target, add, format), load_language(source_language), load_language(target_language),
-        distance or (1, 3), items, seed, words.value,
-    )  # fmt: skip
+        _documents(source, target, add, format),
+        load_language(source_language),
+        load_language(target_language),
+        distance or (1, 3),
+        items,
+        seed,
+        words.value,
+    )
     _write(out, made)
 
 

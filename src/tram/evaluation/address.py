@@ -84,12 +84,14 @@ def measure_address(
     Beside the translations: how often the reference has its most frequent form, and the form before it in the document.
     """
     names = list(target.need("address").forms)
-    right = [document_forms(reference, given, target, source)
-             for reference, given in zip(references, sources, strict=True)]  # fmt: skip
+    right = [
+        document_forms(reference, given, target, source) for reference, given in zip(references, sources, strict=True)
+    ]
     summary: dict[str, Any] = {"reference": _reference(right, names)}
     for name, documents in translations.items():
-        forms = [document_forms(document, given, target, source)
-                 for document, given in zip(documents, sources, strict=True)]  # fmt: skip
+        forms = [
+            document_forms(document, given, target, source) for document, given in zip(documents, sources, strict=True)
+        ]
         summary[name] = _system(right, forms, names)
     return summary
 

@@ -110,9 +110,10 @@ def _counts(result: AgreementResult, kind: ContextOf) -> list[float]:
     """Right and judged for each gender."""
     agrees = result.agrees(kind)
     return [
-        float(value) for gender in GENDERS
+        float(value)
+        for gender in GENDERS
         for value in ((agrees is True, agrees is not None) if gender == result.gender else (False, False))
-    ]  # fmt: skip
+    ]
 
 
 def _mean_over_genders(counts: Values) -> Values:

@@ -106,8 +106,9 @@ def measure_terms(
     repeated = [_repeated(document, lexicon, source) for document in sources]
     summary: dict[str, Any] = {}
     for name, documents in {"reference": references, **translations}.items():
-        counts = [_counts(places, document, lexicon, target)
-                  for places, document in zip(repeated, documents, strict=True)]  # fmt: skip
+        counts = [
+            _counts(places, document, lexicon, target) for places, document in zip(repeated, documents, strict=True)
+        ]
         summary[name] = {
             "terms": sum(len(places) for places in repeated),
             "occurrences": sum(len(each) for places in repeated for each in places.values()),

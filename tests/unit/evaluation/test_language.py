@@ -67,9 +67,16 @@ def test_other_words_have_other_stems(pair: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    ["It is important that we go.", "It was easy to see.", "It has not been difficult to find it.", "It rained.",
-     "It seems fine.", "It takes time to learn.", "It is late."],
-)  # fmt: skip
+    [
+        "It is important that we go.",
+        "It was easy to see.",
+        "It has not been difficult to find it.",
+        "It rained.",
+        "It seems fine.",
+        "It takes time to learn.",
+        "It is late.",
+    ],
+)
 def test_expletive_it_is_known(sentence: str) -> None:
     assert english.expletive is not None
     assert english.expletive.search(sentence)

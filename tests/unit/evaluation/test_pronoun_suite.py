@@ -10,9 +10,14 @@ from tram.evaluation.suite import ContrastiveItem
 
 german, english = load_language("de"), load_language("en")
 GENDERS = NounGenders(german).learn(
-    ["Der Brief, dem Brief, einen Brief.", "Die Lampe, eine Lampe, einer Lampe.", "Das Paket, ein Paket, dem Paket.",
-     "Der Tisch, den Tisch, einen Tisch.", "Die Kommission, der Kommission, zur Kommission, eine Kommission."]
-)  # fmt: skip
+    [
+        "Der Brief, dem Brief, einen Brief.",
+        "Die Lampe, eine Lampe, einer Lampe.",
+        "Das Paket, ein Paket, dem Paket.",
+        "Der Tisch, den Tisch, einen Tisch.",
+        "Die Kommission, der Kommission, zur Kommission, eine Kommission.",
+    ]
+)
 LETTER = ("The letter has arrived.", "Der Brief ist angekommen.")
 LAMP = ("The lamp is new.", "Die Lampe ist neu.")
 PARCEL = ("The parcel has arrived.", "Das Paket ist angekommen.")
@@ -35,21 +40,45 @@ def test_an_item_has_its_whole_context_and_the_forms_of_the_other_genders() -> N
 @pytest.mark.parametrize(
     ("before", "pair", "phenomenon", "variants"),
     [
-        (LAMP, ("Now it is also in the kitchen.", "Jetzt ist sie auch in der Küche."), "subject",
-         ("Jetzt ist er auch in der Küche.", "Jetzt ist es auch in der Küche.")),
-        (PARCEL, ("It weighs three pounds.", "Es wiegt drei Pfund."), "subject",
-         ("Er wiegt drei Pfund.", "Sie wiegt drei Pfund.")),
-        (LETTER, ("I have read it twice.", "Ich habe ihn zweimal gelesen."), "object",
-         ("Ich habe sie zweimal gelesen.", "Ich habe es zweimal gelesen.")),
-        (LAMP, ("Please switch it on now.", "Schalten Sie sie bitte jetzt ein."), "object",
-         ("Schalten Sie ihn bitte jetzt ein.", "Schalten Sie es bitte jetzt ein.")),
-        (PARCEL, ("We opened it at once.", "Wir haben es sofort geöffnet."), "object",
-         ("Wir haben ihn sofort geöffnet.", "Wir haben sie sofort geöffnet.")),
+        (
+            LAMP,
+            ("Now it is also in the kitchen.", "Jetzt ist sie auch in der Küche."),
+            "subject",
+            ("Jetzt ist er auch in der Küche.", "Jetzt ist es auch in der Küche."),
+        ),
+        (
+            PARCEL,
+            ("It weighs three pounds.", "Es wiegt drei Pfund."),
+            "subject",
+            ("Er wiegt drei Pfund.", "Sie wiegt drei Pfund."),
+        ),
+        (
+            LETTER,
+            ("I have read it twice.", "Ich habe ihn zweimal gelesen."),
+            "object",
+            ("Ich habe sie zweimal gelesen.", "Ich habe es zweimal gelesen."),
+        ),
+        (
+            LAMP,
+            ("Please switch it on now.", "Schalten Sie sie bitte jetzt ein."),
+            "object",
+            ("Schalten Sie ihn bitte jetzt ein.", "Schalten Sie es bitte jetzt ein."),
+        ),
+        (
+            PARCEL,
+            ("We opened it at once.", "Wir haben es sofort geöffnet."),
+            "object",
+            ("Wir haben ihn sofort geöffnet.", "Wir haben sie sofort geöffnet."),
+        ),
         (LAMP, ("Its light is very warm.", "Ihr Licht ist sehr warm."), "possessive", ("Sein Licht ist sehr warm.",)),
-        (LETTER, ("Its words are very kind.", "Seine Worte sind sehr nett."), "possessive",
-         ("Ihre Worte sind sehr nett.",)),
+        (
+            LETTER,
+            ("Its words are very kind.", "Seine Worte sind sehr nett."),
+            "possessive",
+            ("Ihre Worte sind sehr nett.",),
+        ),
     ],
-)  # fmt: skip
+)
 def test_pronouns_that_serve(
     before: tuple[str, str], pair: tuple[str, str], phenomenon: str, variants: tuple[str, ...]
 ) -> None:
@@ -77,7 +106,7 @@ def test_pronouns_that_serve(
         (LAMP, ("Although it is new, nobody uses this lamp.", "Obwohl sie neu ist, nutzt niemand diese Lampe.")),
         (LAMP, ("It is in the kitchen.", "Die Lampe ist in der Küche.")),  # no pronoun
     ],
-)  # fmt: skip
+)
 def test_pronouns_that_do_not_serve(before: tuple[str, str], pair: tuple[str, str]) -> None:
     assert made(before, pair) == []
 

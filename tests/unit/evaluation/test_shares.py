@@ -63,5 +63,6 @@ def test_a_share_is_printed_in_per_cent(found: Share, text: str) -> None:
 
 def test_a_summary_becomes_json() -> None:
     assert json.loads(json.dumps(as_json({"a": {1: Share(0.5, 0.25, 0.75)}, "n": 3}))) == {
-        "a": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}}, "n": 3,
-    }  # fmt: skip
+        "a": {"1": {"value": 0.5, "low": 0.25, "high": 0.75}},
+        "n": 3,
+    }

@@ -180,8 +180,13 @@ def test_a_document_keeps_to_one_translation_of_a_term(spliced: Path) -> None:
 
 
 def test_nothing_held_out_is_used(spliced: Path) -> None:
-    nouns = {noun for document in documents(spliced, "pronouns") for line in document.target for noun in GENDER
-             if re.search(rf"\b{noun}\b", line)}  # fmt: skip
+    nouns = {
+        noun
+        for document in documents(spliced, "pronouns")
+        for line in document.target
+        for noun in GENDER
+        if re.search(rf"\b{noun}\b", line)
+    }
     lines = {line for document in documents(spliced, "pronouns") for line in document.source if re.match("It ", line)}
     assert any(map(held_out_noun, GENDER)), "some nouns of the test are held out"
     assert any(map(held_out_sentence, ITS)), "some sentences of the test are held out"
