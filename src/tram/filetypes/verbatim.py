@@ -56,6 +56,9 @@ JOINERS = "\u200d\ufe0e\ufe0f\u20e3"  # inside emoji sequences
 # Letters whose names do not begin with a script, but which Latin text has.
 LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", "ANGSTROM", "OHM")
 
+# From the first to the last letter or digit of a piece of a sentence; the signs around it stay
+CORE = re.compile(r"[^\W_].*[^\W_]|[^\W_]", re.DOTALL)
+END_SIGNS = ".!?…:;,"
 TERM_START = re.compile(r"\w+|[^\w\s]")
 
 TranslateStrings = Callable[[list[str]], list[str]]
@@ -143,10 +146,11 @@ class Protected:
     def by_parts(self, translate: TranslateStrings) -> str:
         """Translate the text between the spans piece by piece: worse, but every span is kept by construction."""
         pieces = re.split(f"([{SENTINELS}])", self.text)
-        wanted = [i for i, piece in enumerate(pieces) if any(map(str.isalpha, piece))]
-        for i, result in zip(wanted, translate([pieces[i].strip() for i in wanted]) if wanted else [], strict=True):
-            bare = "".join(c for c in result if c not in SENTINELS)
-            pieces[i] = pieces[i].replace(pieces[i].strip(), bare)
+        cores = {i: core for i, piece in enumerate(pieces) if (core := CORE.search(piece)) and not core[0].isdecimal()}
+        results = translate([core[0] for core in cores.values()]) if cores else []
+        for (i, core), result in zip(cores.items(), results, strict=True):
+            bare = "".join(c for c in result if c not in SENTINELS).rstrip(END_SIGNS)  # the source's own signs follow
+            pieces[i] = core.string[: core.start()] + bare + core.string[core.end() :]
         return self.restore("".join(pieces)).text
 
 

@@ -20,7 +20,7 @@ SENTENCE_END = re.compile(
     """,
     re.VERBOSE,
 )
-DOTTED_ABBREVIATION = re.compile(r"(?:\w\.)+\w")  # U.S, a.m
+DOTTED_ABBREVIATION = re.compile(r"(?:[^\W\d]\.)+[^\W\d]")  # U.S, a.m
 SPACED_ABBREVIATION = re.compile(r"\b[a-zäöü]\.\s?[^\W\d_]\Z")  # z. B, d. h
 
 

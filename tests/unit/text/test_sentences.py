@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tram.text.sentences import split_sentences
 
 SPLITS = [
+    ("en", ["Install version 2.5.1.", "Send a mail."]),
     ("en", ["Dr. Smith met Mr. J. R. R. Jones at 3 p.m. in the U.S. embassy.", "It rained."]),
     ("en", ["It cost 3.14 dollars, e.g. No. 5, i.e. Fig. 3.", '"Really?!"', "He left..."]),
     ("en", ["She lives in the U.S.", "The house is big."]),
