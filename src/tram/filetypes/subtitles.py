@@ -192,8 +192,14 @@ def _sentence(cues: list[Cue], starts: list[int], joined: str, first: int, last:
         if a < b and text.strip():
             left, right = len(text) - len(text.lstrip()), len(text) - len(text.rstrip())
             pieces.append((number, a + left - start, b - right - start))
-    texts = [cues[number].text[a:b].replace("\n", " ") for number, a, b in pieces]
-    return _Sentence(Segment(" ".join(texts)), pieces)
+    text = ""
+    tags: list[Tag] = []  # for the alignment; each cue places its own
+    for number, a, b in pieces:
+        text += " " if text else ""
+        found = [tag for tag, _ in _tags_of(cues[number], a, b)]
+        tags += [Tag(tag.kind, number * 1000 + tag.key, len(text) + tag.position - a) for tag in found]
+        text += cues[number].text[a:b].replace("\n", " ")
+    return _Sentence(Segment(text, tuple(tags)), pieces)
 
 
 def split_by_share(text: str, shares: Sequence[int]) -> list[tuple[int, int]]:

@@ -114,7 +114,7 @@ def _translation(segment: Segment, rendition: Rendition | None, report: FileRepo
 def _clean(text: str) -> str:
     """Return a translation in one line, without characters that a file cannot hold or that are tram's own."""
     text = " ".join(re.split(r"\s*[\n\r\x0b\x0c\x85\u2028\u2029]\s*", text.strip()))
-    return UNWRITABLE.sub("", text)
+    return UNWRITABLE.sub("", text).strip()
 
 
 def repair(source: str, target: str) -> tuple[str, bool]:
@@ -135,6 +135,8 @@ def repair(source: str, target: str) -> tuple[str, bool]:
             seen.add(character)
         kept.append(character)
     text = "".join(kept)
+    if len(text) < len(target):
+        text = re.sub(" {2,}", " ", text).strip(" ")  # the blanks around what was dropped
     for character in wanted:
         if character not in seen:
             share = source.index(character) / len(source)
