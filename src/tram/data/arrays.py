@@ -129,7 +129,7 @@ def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path}: is missing; run `tram prepare` again") from None
-    except (OSError, ValueError, EOFError, OverflowError, SyntaxError, RecursionError, MemoryError, TypeError):
+    except Exception:  # numpy raises many kinds of errors for damaged headers, including SyntaxError and TokenError
         array = _unmapped(path)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:
         raise _damaged(path)
@@ -142,7 +142,7 @@ def _unmapped(path: Path) -> npt.NDArray[Any]:
         if path.stat().st_size > 1000:  # the header of an empty array is shorter
             raise ValueError
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError, SyntaxError, RecursionError, MemoryError, TypeError):
+    except Exception:
         raise _damaged(path) from None
     return array
 

@@ -1,0 +1,18 @@
+"""A small share of the campaign of damaged inputs; `python -m tests.fuzz.run` does the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.kinds import KINDS
+from fuzz.run import campaign
+
+SHARE = 60  # inputs of each kind
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_damaged_input_is_refused_in_one_sentence(kind: str, tmp_path: Path) -> None:
+    outcome = campaign(KINDS[kind](tmp_path / kind), range(10**6, 10**6 + SHARE))
+    assert not outcome.failures
+    assert outcome.counts["refused"] > 0
+    assert outcome.counts.total() == SHARE
