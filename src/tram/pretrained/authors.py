@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -41,6 +41,8 @@ LAYER_NAMES = {
     "self_attention.context.table": "rnn.ds_query_init",
     "self_attention.context.first_norm": "rnn.ds_layernorm",
     "self_attention.context.update_attention": "rnn.recurrent_layer.attn",
+    "self_attention.context.positions.positions": "rnn.recurrent_layer.seg_embedding.emb.weight",  # learned ones only
+    "self_attention.context.positions.norm": "rnn.recurrent_layer.seg_embedding.layer_norm",
     "self_attention.context.update_norm": "rnn.recurrent_layer.attn_layer_norm",
     "self_attention.context.feed_forward.inner": "rnn.recurrent_layer.fc1",
     "self_attention.context.feed_forward.outer": "rnn.recurrent_layer.fc2",
@@ -71,6 +73,8 @@ OTHER_NAMES = {
 
 LAYER = r"layers\.([0-9]+)\."
 MEMORY_UNIT = re.compile(rf"model\.(encoder|decoder)\.{LAYER}rnn(\.|_layer_norm\.)")
+SLOT_TABLE = re.compile(r".*\.rnn\.recurrent_layer\.seg_embedding\.emb\.weight")  # learned positions of the slots
+SLOT_NORM = re.compile(r"(.*\.rnn\.recurrent_layer\.seg_embedding)\.(?!emb\.)\w+\.(weight|bias)")  # whatever its name
 UNUSED_IN_MEMORY = re.compile(r"\.rnn\.ds_linear\.(weight|bias)$")
 
 
@@ -169,14 +173,29 @@ def read_state_dict(path: Path) -> StateDict:
     if not isinstance(loaded, dict) or not loaded or not all(isinstance(name, str) for name in loaded):
         raise InputError(f"{path}: contains no state dict; give a file made by torch.save(model.state_dict(), FILE)")
     for name, value in loaded.items():
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) or value.is_meta or value.layout != torch.strided or value.is_quantized:
             raise InputError(
-                f"{path}: `{name}` is not a tensor; give a file made by torch.save(model.state_dict(), FILE)"
+                f"{path}: `{name}` is not a tensor with values; "
+                "give a file made by torch.save(model.state_dict(), FILE)"
             )
     # A wrapper around the authors' model prefixes all names with `model.`, even those that already begin with it.
     if all(name.startswith("model.") for name in loaded) and any(name.startswith("model.model.") for name in loaded):
         loaded = {name.removeprefix("model."): value for name, value in loaded.items()}
-    return StateDict(path, loaded)
+    return StateDict(path, with_slot_norms(loaded))
+
+
+def with_slot_norms(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors with the LayerNorm behind every learned table of slot positions under the same name.
+
+    The table's module is read as LN(M + table); a LayerNorm without weights is one with weights 1 and biases 0.
+    """
+    found = {SLOT_NORM.sub(r"\1.layer_norm.\2", name): value for name, value in tensors.items()}
+    for name, table in tensors.items():
+        if SLOT_TABLE.fullmatch(name) and table.dim():
+            start = name.removesuffix("emb.weight") + "layer_norm"
+            if f"{start}.weight" not in found and f"{start}.bias" not in found:
+                found |= {f"{start}.weight": torch.ones(table.shape[-1]), f"{start}.bias": torch.zeros(table.shape[-1])}
+    return found
 
 
 def load_torch_file(path: Path) -> Any:
@@ -211,8 +230,7 @@ def build_model(state: StateDict, heads: int, side: MemorySide) -> Transformer:
     for name in state.tensors:
         if name not in known and not is_unused(name, side):
             raise InputError(
-                f"{state.path}: contains the unknown tensor `{name}`; only the authors' model with sinusoidal"
-                " memory positions can be imported"
+                f"{state.path}: contains the unknown tensor `{name}`; only the authors' model can be imported"
             )
     return model
 
@@ -269,7 +287,12 @@ def read_memory_config(state: StateDict, side: MemorySide) -> MemoryConfig | Non
     stack, numbers = next(iter(found.items()))
     first = f"model.{stack}.layers.{numbers[0]}.rnn.ds_query_init"
     slots = state.tensor(first, 1, None, state.tensors[EMBEDDING].shape[1]).shape[1]
-    return MemoryConfig(slots=slots, side=side, layers=layers)
+    units = [f"model.{stack}.layers.{number}." for stack, numbers in found.items() for number in numbers]
+    learned = [any(SLOT_TABLE.fullmatch(name) and name.startswith(unit) for name in state.tensors) for unit in units]
+    if any(learned) and not all(learned):
+        raise InputError(f"{state.path}: only some memory units have learned slot positions; use another checkpoint")
+    positions: Literal["learned", "sinusoidal"] = "learned" if all(learned) else "sinusoidal"
+    return MemoryConfig(slots=slots, side=side, layers=layers, positions=positions)
 
 
 def common_layer_numbers(stacks: list[tuple[set[int], int]]) -> tuple[int, ...] | None:

@@ -380,3 +380,53 @@ def test_a_vocabulary_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"dict\.txt: has 14 tokens, the model has 20,"):
         imported(tmp_path, SMALL, **files)
     assert not (tmp_path / "out").exists()
+
+
+# Learned positions of the slots.
+
+TABLE = "rnn.recurrent_layer.seg_embedding.emb.weight"
+
+
+def with_learned_positions(norm: str | None = "layernorm") -> State:
+    """A checkpoint whose memory units have tables of slot positions, and LayerNorms behind them unless norm is None."""
+    state = dict(SMALL)
+    for name in NAMES:
+        if name.endswith(".rnn.ds_query_init"):
+            unit = name.removesuffix("rnn.ds_query_init")
+            _, slots, width = SMALL[name].shape
+            state[unit + TABLE] = value(unit + TABLE, [slots, width])
+            for part in ("weight", "bias") if norm else ():
+                full = f"{unit}rnn.recurrent_layer.seg_embedding.{norm}.{part}"
+                state[full] = value(full, [width])
+    return state
+
+
+@pytest.mark.parametrize("norm", ["layernorm", "LayerNorm", None])
+def test_learned_positions_of_the_slots_are_imported(norm: str | None, tmp_path: Path) -> None:
+    state = with_learned_positions(norm)
+    model = load_model(imported(tmp_path, state))
+    assert model.config.memory is not None
+    assert model.config.memory.positions == "learned"
+    memory = model.encoder.contexts()["encoder.1.self"]
+    unit = "model.encoder.layers.1."
+    table = state[unit + TABLE]
+    seg = f"{unit}rnn.recurrent_layer.seg_embedding.{norm}"
+    weight, bias = (state[f"{seg}.weight"], state[f"{seg}.bias"]) if norm else (None, None)
+    M = torch.randn(2, *table.shape)
+    expected = F.layer_norm(M + table, table.shape[-1:], weight, bias)
+    torch.testing.assert_close(memory.positions(M), expected)
+
+
+def test_a_unit_without_the_table_of_the_others_is_refused(tmp_path: Path) -> None:
+    state = with_learned_positions()
+    del state[f"model.encoder.layers.1.{TABLE}"]
+    with pytest.raises(InputError, match="only some memory units"):
+        imported(tmp_path, state)
+
+
+@pytest.mark.parametrize(
+    "strange", [torch.empty(3, 8, device="meta"), torch.eye(3).to_sparse(), torch.tensor(float("nan"))]
+)
+def test_a_tensor_without_values_is_refused(strange: Tensor, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        imported(tmp_path, SMALL | {NAMES[-1]: strange})
