@@ -142,7 +142,7 @@ class Checkpoints:
             save_tensors(temporary / POSITION, position)
             (temporary / PROGRESS).write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
 
-    def prune(self, keep: int, best: int | None, average: int, every: int) -> None:
+    def prune(self, keep: int, best: int | None, average: int = 0, every: int = 1) -> None:
         """Remove all but the last few, the best and those to average, and what a kill left incomplete."""
         needed = {each.folder for each in (*self.all()[-keep:], *self.last_regular(average, every))}
         for checkpoint in self.all():
