@@ -8,7 +8,7 @@ from tram.cli.console import report
 from tram.cli.options import Json
 
 app = typer.Typer(help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True)
-Rounds = Annotated[int, typer.Option(min=1, help="Repetitions; the median counts.")]
+Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Repetitions; the median counts.")]
 
 
 @app.command()

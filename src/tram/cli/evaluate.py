@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import TOGETHER, cut_like, report, translated
-from tram.cli.options import Beam, CorpusFormat, History, Json, LengthPenalty, ModelFolder
+from tram.cli.options import Beam, CorpusFormat, History, Json, LengthPenalty, ModelFolder, writable
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
 
@@ -25,7 +25,8 @@ def evaluate(
         History, typer.Option(help="What the target memory reads: generated translations, references, or nothing.")
     ] = History.generated,
     hypothesis: Annotated[
-        Path | None, typer.Option(help="Write the translations here, in the format of its suffix.")
+        Path | None,
+        typer.Option(callback=writable, help="Write the translations here, in the format of its suffix."),
     ] = None,
     beam: Beam = 5,
     length_penalty: LengthPenalty = 1.0,
@@ -49,7 +50,7 @@ def evaluate(
     json_path: Json = None,
 ) -> None:
     """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
-    from tram.data.corpus import Document, read_parallel, write_documents
+    from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
     from tram.progress import Progress
@@ -60,9 +61,6 @@ def evaluate(
     sources = [document.source for document in documents]
     gold = [document.target for document in documents]
     hypotheses = translated(translator, sources, history.value, gold)
-    if hypothesis is not None:
-        found = (Document(result, document.id) for result, document in zip(hypotheses, documents, strict=True))
-        write_documents(hypothesis, found)
     results = score_systems(
         [(str(model or "tram"), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
     )
@@ -77,6 +75,10 @@ def evaluate(
         translator, sources, gold, hypotheses, measures, context, history is History.gold, baseline
     )
     report("\n\n".join([table, *tables]), value, json_path)
+    if hypothesis is not None:  # last: nothing that can go wrong here costs the scores
+        lines = [[" ".join(text.splitlines()) for text in result] for result in hypotheses]
+        found = [Document(result, document.id) for result, document in zip(lines, documents, strict=True)]
+        write_documents(hypothesis, found, format_that_holds(hypothesis, found))
 
 
 def score(
@@ -91,8 +93,10 @@ def score(
         str | None,
         typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text."),
     ] = None,
-    bootstrap: Annotated[int, typer.Option(help="Resamples of documents for intervals and tests; 0: none.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 12345,
+    bootstrap: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Resamples of documents for intervals and tests; 0: none.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the resamples.")] = 12345,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:

@@ -26,11 +26,9 @@ def _group() -> None:
 def authors(
     checkpoint: Annotated[Path, typer.Argument(help="State dict of the paper's authors' code.")],
     out: Annotated[Path, typer.Argument(help="Model folder to write.")],
-    heads: Annotated[int, typer.Option(help="Attention heads, which no shape shows.")] = 8,
+    heads: Annotated[int, typer.Option(min=1, max=10_000, help="Attention heads, which no shape shows.")] = 8,
     side: Annotated[Sides, typer.Option(help="Which memory the model uses; the other one is ignored.")] = Sides.both,
-    vocab: Annotated[
-        Path | None, typer.Option(help="Their vocabulary; with --codes, for text.")
-    ] = None,
+    vocab: Annotated[Path | None, typer.Option(help="Their vocabulary; with --codes, for text.")] = None,
     codes: Annotated[Path | None, typer.Option(help="Their BPE codes; with --vocab.")] = None,
     source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",

@@ -1,12 +1,33 @@
 """Options that several commands share."""
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result here as JSON; - for standard output.")]
+
+def writable(path: Path | None) -> Path | None:
+    """Refuse a file that could not be written, before the work for it begins; - is standard output."""
+    from tram.files import check_writable
+
+    if path is not None and str(path) != "-":
+        check_writable(path)
+    return path
+
+
+def finite(value: float) -> float:
+    """Refuse NaN, which is neither too small nor too large for any range."""
+    if not math.isfinite(value):
+        raise typer.BadParameter("give a finite number")
+    return value
+
+
+Json = Annotated[
+    Path | None,
+    typer.Option("--json", callback=writable, help="Also write the result here as JSON; - for standard output."),
+]
 CorpusFormat = Annotated[
     str | None,
     typer.Option(
@@ -18,8 +39,10 @@ ModelFolder = Annotated[
     Path | None,
     typer.Option("--model", help="Model folder, or output folder of `tram train`; by default the model of tram."),
 ]
-Beam = Annotated[int, typer.Option(min=1, help="Hypotheses kept in the search; 1: greedy search.")]
-LengthPenalty = Annotated[float, typer.Option(help="Scores are divided by length to this power.")]
+Beam = Annotated[int, typer.Option(min=1, max=1000, help="Hypotheses kept in the search; 1: greedy search.")]
+LengthPenalty = Annotated[
+    float, typer.Option(min=-100, max=100, callback=finite, help="Scores are divided by length to this power.")
+]
 
 
 class History(StrEnum):

@@ -43,7 +43,7 @@ def translate(
     ] = False,
     length_penalty: LengthPenalty = 1.0,
     n_best: Annotated[
-        int, typer.Option(min=1, help="Print so many translations of each line, with scores (needs --lines).")
+        int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
     ] = 1,
 ) -> None:
     """Translate files and keep their layout; or, with --lines, one sentence per line."""
@@ -58,6 +58,10 @@ def translate(
         raise InputError("-: standard input cannot be translated together with files; give one or the other")
     if plain and format not in {None, "text"}:
         raise InputError(f"--plain and --format {format} contradict each other; give one of them")
+    if lines and output is not None:
+        from tram.files import check_writable
+
+        check_writable(output)
     translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
     if lines:
         with _writer(output) as write, _progress() as advance, plain_warnings():
@@ -166,7 +170,7 @@ def translated_lines(
     written = 0
     for number, result in enumerate(translator.translate_documents(documents(), advance)):
         # A model that spells in bytes may produce a line end, which would shift all lines after it
-        for line in [""] * (number > 0) + [" ".join(line.splitlines()) for line in result]:
+        for line in [""] * (number > 0) + [one_line(line) for line in result]:
             yield line if not written else newline + line
             written += 1
     if ended:
@@ -177,7 +181,12 @@ def n_best_lines(translator: "Translator", lines: Iterable[str], n: int) -> Iter
     """Yield the n best translations of every line as NUMBER ||| TEXT ||| SCORE."""
     for number, best in enumerate(translator.n_best([line.rstrip("\r\n") for line in lines], n)):
         for option in best:
-            yield f"{number} ||| {option.text} ||| {option.score:.4f}\n"
+            yield f"{number} ||| {one_line(option.text)} ||| {option.score:.4f}\n"
+
+
+def one_line(text: str) -> str:
+    r"""Return a translation without "\r" and other line ends, which a model that spells in bytes may produce."""
+    return " ".join(text.splitlines())
 
 
 def _lines(source: str) -> Iterator[str]:

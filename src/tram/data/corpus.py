@@ -9,7 +9,7 @@ The format is one of `FORMATS`, or detected from the content of the file; `.gz` 
 import difflib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -38,6 +38,7 @@ __all__ = [
     "Document",
     "ParallelDocument",
     "detect_format",
+    "format_that_holds",
     "has_both_sides",
     "open_text",
     "read_documents",
@@ -298,6 +299,14 @@ def write_documents(path: Path | str, documents: Iterable[Document], format: str
     kind = _format_to_write(path, format)
     outputs = _with_index_files([_Output(path, kind, "source")])
     return _write(outputs, (ParallelDocument(document.sentences, [], document.id) for document in documents))
+
+
+def format_that_holds(path: Path, documents: Sequence[Document]) -> str | None:
+    """Return the format to write documents in: that of the suffix, or one that can hold empty sentences."""
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    if not isinstance(_format_to_write(path, None), BlankLines) or all(map(str.strip, sentences)):
+        return None
+    return "jsonl" if any(sentence.strip() == DocumentMarks.MARK for sentence in sentences) else "d"
 
 
 def write_parallel(

@@ -20,9 +20,11 @@ from torch import Tensor
 
 from tram.config import MemoryConfig, MemorySide, ModelConfig
 from tram.errors import InputError
+from tram.files import check_folder_writable
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.subword_files import read_text_pipeline
+from tram.text.languages import check_language
 from tram.text.pipeline import TextPipeline
 
 STACKS: dict[MemorySide, tuple[str, ...]] = {
@@ -99,7 +101,10 @@ def import_authors(
         raise InputError(
             f"{vocab or codes}: --vocab and --codes belong together; give {missing}, too, or neither of them"
         )
+    for language in (source_language, target_language):
+        check_language(language)
     check_output_folder(out)
+    check_folder_writable(out)
     state = read_state_dict(checkpoint)
     model = build_model(state, heads, side)
     text = None
