@@ -290,7 +290,7 @@ def test_an_output_that_cannot_be_written_is_refused(
     refused(tram("translate", "--model", model, "--output", below, stdin=b"Tea!"), "file/out: cannot be written")
     refused(tram("evaluate", *corpus.dev, "--model", model, "--hypothesis", below), "file/out: cannot be written")
     refused(tram("stats", corpus.dev[0], "--json", below), "file/out: cannot be written")
-    refused(tram("stats", corpus.dev[0], "--json", tmp_path), "cannot be written")
+    refused(tram("stats", corpus.dev[0], "--json", tmp_path), "is a folder; give the name of a file")
     assert contents(tmp_path) == {"file": b"mine"}
 
 

@@ -61,7 +61,7 @@ _FORMATS: dict[str, Format] = {
 FORMATS = tuple(_FORMATS)
 
 _SUFFIXES = {".tsv": "tsv", ".jsonl": "jsonl", ".sgm": "sgml", ".sgml": "sgml", ".xml": "wmtxml"}
-_TALK_TAG = re.compile(rf"<(mteval|doc\s[^>]*docid|{'|'.join(TALK_HEAD)})\b", re.I)
+_TALK_TAG = re.compile(rf"<(mteval|doc\s[^<>]*docid|{'|'.join(TALK_HEAD)})\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)

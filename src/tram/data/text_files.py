@@ -19,6 +19,7 @@ from typing import IO, Literal, NoReturn, TextIO, cast
 from tram.errors import InputError
 from tram.files import replacing, write_problem
 
+MAX_LINE = 1 << 25  # bytes; a whole novel as one line of JSON is a tenth of it
 COMPRESSION_SUFFIXES = (".gz", ".xz")
 
 
@@ -102,7 +103,11 @@ class Lines:
         try:
             with _open_bytes(self.path, "rb", self.path.suffix) as stream:
                 # The extra buffer finds line ends in C; the decompressors do it in Python, many times slower.
-                yield from enumerate(io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16), start=1)
+                reader = io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16)
+                for number, line in enumerate(iter(lambda: reader.readline(MAX_LINE + 1), b""), start=1):
+                    if len(line) > MAX_LINE:  # a small packed file can hold one of gigabytes
+                        self.refuse(number, f"is longer than {MAX_LINE:,} bytes; put each sentence on its own line")
+                    yield number, line
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise InputError(_read_problem(self.path, error)) from error
 

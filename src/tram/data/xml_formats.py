@@ -20,12 +20,14 @@ from tram.errors import InputError
 TALK_HEAD = ("url", "keywords", "speaker", "talkid", "title", "description", "transcript")
 TALK_REST = ("reviewer", "translator", "content")
 
+PIECE = 1 << 14  # characters for the XML parser at a time
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
-_EDGE = re.compile(r"^[ \t\r\n]+|[ \t\r\n]+$")
-_BREAK = re.compile(r"[ \t]*\n\s*")
-_TOKEN = re.compile(r"<doc\b(?P<doc>[^>]*)>|(?P<end></doc\s*>)|<seg\b[^>]*>(?P<seg>.*?)</seg\s*>", re.I | re.S)
+_SPACE = " \t\r\n"
+# No pattern looks past the next "<", or starts again inside a run of blanks: time must not grow with the square.
+_BREAK = re.compile(r"(?<![ \t])[ \t]*+\n\s*+")
+_SEGMENT_TAG = re.compile(r"<(?P<close>/?)(?P<name>doc|seg)\b(?P<rest>[^<>]*)>", re.I)
 _TAG = re.compile(rf"\s*<(?P<close>/?)(?P<name>xml|doc|{'|'.join(TALK_HEAD + TALK_REST)})\b(?P<rest>[^>]*)", re.I)
 _DECLARATION = re.compile(r"\s*<[?!]|\s*</?(mteval|srcset|refset|tstset)\b", re.I)
 _DOCID = re.compile(r"""\bdocid\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.I)
@@ -47,7 +49,12 @@ def _character(match: re.Match[str]) -> str:
 
 def escape(text: str) -> str:
     """Escape text so that `unescape` restores it, including leading and trailing white space."""
-    return _EDGE.sub(lambda edge: "".join(f"&#{ord(c)};" for c in edge[0]), text.translate(_ESCAPES))
+    text = text.translate(_ESCAPES)
+    inner = text.strip(_SPACE)
+    start = len(text) - len(text.lstrip(_SPACE))
+    edges = (text[:start], text[start + len(inner) :])
+    before, after = ("".join(f"&#{ord(character)};" for character in edge) for edge in edges)
+    return before + inner + after
 
 
 def _docid(attributes: str) -> str | None:
@@ -101,32 +108,39 @@ def _has_bare_sentences(lines: Lines) -> bool:
 def _read_segments(lines: Lines) -> Iterator[ParsedDocument]:
     document: ParsedDocument | None = None
     for number, text in _whole_segments(lines):
-        for token in _TOKEN.finditer(text):
-            if token["seg"] is not None:
-                if document is None:
-                    lines.refuse(number, "has a <seg> outside <doc>; move it into a document")
-                document.add(number, unescape(_BREAK.sub(" ", token["seg"].strip(" \t\r\n"))))
-                continue
-            if document is not None:
-                document.end = number
-                yield document
-            document = None if token["end"] else ParsedDocument.one_sided(number, _docid(token["doc"]))
+        start: int | None = None  # of the segment's text
+        for tag in _SEGMENT_TAG.finditer(text):
+            if tag["name"].lower() == "seg":
+                if start is None and not tag["close"]:
+                    start = tag.end()
+                elif start is not None and tag["close"]:
+                    if document is None:
+                        lines.refuse(number, "has a <seg> outside <doc>; move it into a document")
+                    document.add(number, unescape(_BREAK.sub(" ", text[start : tag.start()].strip(_SPACE))))
+                    start = None
+            elif start is None:
+                if document is not None:
+                    document.end = number
+                    yield document
+                document = None if tag["close"] else ParsedDocument.one_sided(number, _docid(tag["rest"]))
     if document is not None:
         lines.refuse(document.end, "is the last sentence of a document without </doc>; download the whole file")
 
 
 def _whole_segments(lines: Lines) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers, with the lines of one segment joined."""
-    first, pending = 0, ""
+    first = 0
+    pending: list[str] = []
     for number, line in lines:
         if pending and re.search(r"<seg\b|</doc\b", line, re.I):
             break
-        text = f"{pending}\n{line}" if pending else line
         first = first if pending else number
-        lowered = text.lower()
-        pending = text if lowered.rfind("<seg") > lowered.rfind("</seg") else ""
-        if not pending:
-            yield first, text
+        lowered = line.lower()
+        unfinished = "</seg" not in lowered if pending else lowered.rfind("<seg") > lowered.rfind("</seg")
+        pending.append(line)
+        if not unfinished:
+            yield first, "\n".join(pending)
+            pending = []
     if pending:
         lines.refuse(first, "has a <seg> without </seg>; close it")
 
@@ -150,7 +164,7 @@ def _read_talks(lines: Lines) -> Iterator[ParsedDocument]:
         if document is None and not tag["close"] and name in ("doc", *TALK_HEAD):
             document = ParsedDocument.one_sided(number, _docid(tag["rest"]))
         if name == "talkid" and document is not None and document.id is None:
-            document.id = re.sub(r"<[^>]*>", "", line).strip() or None
+            document.id = re.sub(r"<[^<>]*>", "", line).strip() or None
     if document is not None:
         yield document
 
@@ -261,8 +275,8 @@ def _parse(lines: Lines) -> Iterator[_XmlDocument]:
     parser = expat.ParserCreate("utf-8")
     handler = _XmlHandler(parser)
     try:
-        for _, line in lines:
-            parser.Parse(f"{line}\n", False)
+        for piece in _pieces(parser, lines):
+            parser.Parse(piece, False)
             yield from handler.ready
             handler.ready.clear()
         parser.Parse("", True)
@@ -272,3 +286,21 @@ def _parse(lines: Lines) -> Iterator[_XmlDocument]:
             f"is not well-formed XML ({expat.ErrorString(error.code)}); repair it or download it again",
         )
     yield from handler.ready
+
+
+def _pieces(parser: expat.XMLParserType, lines: Lines) -> Iterator[str]:
+    """Yield the text in pieces that double as long as the parser waits for the end of a tag or a comment.
+
+    The parser begins such a token again with every piece, so equal pieces would take quadratic time.
+    """
+    pending: list[str] = []
+    size, wanted, before = 0, PIECE, -1
+    for _, line in lines:
+        pending.append(f"{line}\n")
+        size += len(line) + 1
+        if size >= wanted:
+            yield "".join(pending)
+            pending, size = [], 0
+            at = parser.CurrentByteIndex
+            wanted, before = (wanted * 2 if at == before else PIECE), at
+    yield "".join(pending)

@@ -86,7 +86,7 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], language: str) -
     before = text[max(start, match.start() - 40) : match.start()]
     word = (before.split() or [""])[-1].lstrip(OPENING_PUNCTUATION)
     after = text[match.end() : match.end() + 40].lstrip(OPENING_PUNCTUATION)
-    is_list_number = word.isdecimal() and word == text[start : match.start()]
+    is_list_number = word.isdecimal() and len(word) == match.start() - start
     if is_list_number or _is_abbreviation(word, before, match["next"], language):
         return False
     starter = re.split(r"\W", after, maxsplit=1)[0] in SENTENCE_STARTERS.get(language, NO_WORDS)
