@@ -20,6 +20,7 @@ from tram.data.arrays import PreparedData
 from tram.errors import InputError, RunError
 from tram.model.folder import (
     WEIGHTS,
+    check_memory,
     load_known_weights,
     load_weights,
     read_model_file,
@@ -89,6 +90,7 @@ class Trainer:
         """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
         torch.manual_seed(self.config.seed)
         settings = on_main(self.accelerator, lambda: self.model_settings(first))
+        check_memory(settings, self.data.vocabulary)
         model = Transformer(settings, self.data.vocabulary)
         loaded: set[str] = set()
         if first is not None:
