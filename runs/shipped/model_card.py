@@ -73,7 +73,8 @@ Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE` (beam 5; inte
 
 {signatures}
 
-About a fifth of the sentences of opendocs/dev occur word for word in its training data. No control, the sentence model
+About a fifth of the sentences of opendocs/dev occur word for word in its training data. The model that shipped before,
+whose memory had not learned to agree, had 27.48 s-BLEU on opendocs/dev. No control, the sentence model
 finetuned as long on the same documents, was trained for this model yet: these scores do not say what the memory is
 worth in BLEU.
 
