@@ -7,7 +7,7 @@ them, splits the text into sentences and decides which tags belong to a sentence
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from tram.filetypes.layout import WRAP, line_regions, sentence_regions
 ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
 TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
 BREAK = "\x1e"  # ends a sentence; never part of one
+SIGNS = {"opaque": placeholder(0), "line": "\n", "break": BREAK}
 RESERVED_CHARACTERS = frozenset(map(chr, range(ord(RESERVED[0]), ord(RESERVED[-1]) + 1)))
 
 
@@ -41,20 +42,23 @@ class Item:
     @property
     def plain(self) -> str:
         """What it contributes to the text that is split into sentences; opaque items are one character."""
-        signs = {"text": self.text, "opaque": placeholder(0), "line": "\n", "break": BREAK}
-        return signs.get(self.kind, "")
+        return self.text if self.kind == "text" else SIGNS.get(self.kind, "")
 
 
 Event = Item | str
+
+
+NO_TAGS: dict[tuple[str, int], Item] = {}
+NO_OPAQUE: dict[str, Item] = {}
 
 
 @dataclass(slots=True)
 class _Sentence:
     segment: Segment
     items: list[Item]
-    tags: dict[tuple[str, int], Item] = field(default_factory=dict)
-    opaque: dict[str, Item] = field(default_factory=dict)
-    apart: set[int] = field(default_factory=set)  # empty elements with blanks on both sides, of which the text has one
+    tags: dict[tuple[str, int], Item]
+    opaque: dict[str, Item]
+    apart: frozenset[int]  # empty elements with blanks on both sides, of which the text has one
 
 
 class Block:
@@ -245,9 +249,11 @@ def _sentence(
     items: Sequence[Item], partners: dict[int, int], head: list[int], body: range, tail: list[int]
 ) -> _Sentence:
     """Return the plain text of a sentence with its tags."""
-    sentence = _Sentence(Segment(""), [items[i] for i in (*head, *body, *tail)])
     text = ""
     tags: list[Tag] = []
+    found: dict[tuple[str, int], Item] = {}
+    opaque: dict[str, Item] = {}
+    apart: set[int] = set()
     after_line = False
     for i in (*head, *body, *tail):
         item = items[i]
@@ -257,29 +263,30 @@ def _sentence(
             text += piece.lstrip() if after_line else piece.lstrip(" ") if text.endswith(" ") else piece
             after_line = after_line and not piece.strip()
         elif item.kind == "opaque":
-            character = placeholder(len(sentence.opaque))
-            sentence.opaque[character] = item
+            character = placeholder(len(opaque))
+            opaque[character] = item
             text += character
             after_line = False
         else:
             kind = TAG_KINDS.get(item.kind, "empty")
             key = min(i, partners.get(i, i))
-            apart = (
-                kind == "empty" and text[-1:].isspace() and items[i + 1 : i + 2] and items[i + 1].plain[:1].isspace()
+            is_apart = (
+                kind == "empty" and text[-1:].isspace() and i + 1 < len(items) and items[i + 1].plain[:1].isspace()
             )
-            if item.kind == "line" or apart:
+            if item.kind == "line" or is_apart:
                 text = text.rstrip()
                 tags = [replace(tag, position=min(tag.position, len(text))) for tag in tags]
             tags.append(Tag(kind, key, len(text)))
-            sentence.tags[kind, key] = item
+            found[kind, key] = item
             if item.kind == "line":
                 text += " "
                 after_line = True
-            elif apart:
-                sentence.apart.add(key)
-    opaque = tuple(item.text for item in sentence.opaque.values())
-    sentence.segment = Segment(text, tuple(tags), opaque)
-    return sentence
+            elif is_apart:
+                apart.add(key)
+    segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
+    # Most sentences have neither tags nor opaque pieces: they share what is empty.
+    own = [items[i] for i in (*head, *body, *tail)]
+    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, frozenset(apart))
 
 
 def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:

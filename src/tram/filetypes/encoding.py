@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from tram.errors import InputError
 
+# What a file may have, in bytes: tags and their places take fifty times their size in memory, plain text twenty times.
+MAX_MARKUP = 1 << 25
+MAX_PLAIN = 1 << 27
 BOMS = [
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
@@ -35,8 +38,10 @@ class Decoded:
             ) from None
 
 
-def decode(name: str, content: bytes, declared: str | None = None) -> Decoded:
+def decode(name: str, content: bytes, declared: str | None = None, limit: int = MAX_MARKUP) -> Decoded:
     """Return the text of a file: by its byte order mark, by the encoding that it declares, or UTF-8."""
+    if len(content) > limit:
+        raise InputError(f"{name}: has {len(content) >> 20} MB of text, more than {limit >> 20}; split it")
     bom, encoding = next(((bom, encoding) for bom, encoding in BOMS if content.startswith(bom)), (b"", ""))
     encoding = encoding or declared or "utf-8"
     try:
@@ -47,6 +52,4 @@ def decode(name: str, content: bytes, declared: str | None = None) -> Decoded:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{name}:{line}: is not valid {encoding.upper()}; convert it to UTF-8") from None
-    if any("\ud800" <= c <= "\udfff" for c in text):
-        raise InputError(f"{name}: has a lone surrogate; convert it to UTF-8")
     return Decoded(name, text, encoding, bom)

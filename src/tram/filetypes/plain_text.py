@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
 from tram.filetypes.blocks import Block, Item
-from tram.filetypes.encoding import decode
+from tram.filetypes.encoding import MAX_PLAIN, decode
 from tram.filetypes.layout import WRAP, line_regions
 from tram.filetypes.parts import Part, PartsDocument
 
@@ -54,7 +54,7 @@ class _TextPart(Part):
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a plain text as one document; a blank line ends a paragraph."""
-    decoded = decode(name, content)
+    decoded = decode(name, content, limit=MAX_PLAIN)
     text = decoded.text
     if "\0" in text:
         raise InputError(f"{name}: is not text; give a text file, or name its format with --format")

@@ -18,7 +18,7 @@ from tram.text.sentences import sentence_spans
 
 PAUSE = 3.0  # seconds without a subtitle that end a sentence
 SPEAKER = re.compile(r"\s*(?:[-–—‐]\s?(?=\S)|[\[(♪♫#*]|[A-ZÄÖÜ][A-ZÄÖÜ .'0-9]+:)")  # a line that begins something new
-CLOSED = re.compile(r"[\])♪♫#*:]\s*\Z")
+CLOSED = re.compile(r"[\])♪♫#*:]\s*+\Z")
 FILLER = "…"  # for a cue that would be left without a word
 
 
@@ -158,17 +158,23 @@ def _tags_of(cue: Cue, start: int, end: int) -> list[tuple[Tag, str]]:
 
 def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
     """Join the texts of cues and split them into sentences."""
-    joined, starts = "", []
+    parts: list[str] = []
+    starts: list[int] = []
+    length, previous = 0, ""  # of the joined text; its last line
     for number, cue in enumerate(cues):
         before = cues[number - 1] if number else None
         is_new = before is None or cue.new_speaker or cue.begin_time - before.end_time > PAUSE
-        if joined:
-            joined += BREAK if is_new or SPEAKER.match(cue.text) or CLOSED.search(joined) else " "
-        starts.append(len(joined))
-        lines = cue.text.split("\n")
-        joined += lines[0]
-        for line in lines[1:]:
-            joined += (BREAK if SPEAKER.match(line) or CLOSED.search(joined) else " ") + line
+        for i, line in enumerate(cue.text.split("\n")):
+            if parts:
+                is_break = (is_new and i == 0) or SPEAKER.match(line) or CLOSED.search(previous)
+                parts.append(BREAK if is_break else " ")
+                length += 1
+            if i == 0:
+                starts.append(length)
+            parts.append(line)
+            length += len(line)
+            previous = line
+    joined = "".join(parts)
     result = []
     offset = 0
     for part in joined.split(BREAK):

@@ -12,7 +12,6 @@ from xml.parsers import expat
 from tram.errors import InputError
 from tram.filetypes.encoding import Decoded, decode
 
-MAX_CHARACTERS = 1 << 26  # of one XML text
 MAX_DEPTH = 400
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\bencoding\s*=\s*["']([\w:.-]+)""")
@@ -85,8 +84,6 @@ def decode_xml(name: str, content: bytes) -> Decoded:
 
 def parse_xml(name: str, text: str) -> Element:
     """Return the root element of an XML text."""
-    if len(text) > MAX_CHARACTERS:
-        raise InputError(f"{name}: has more than {MAX_CHARACTERS >> 20} million characters of XML; split it")
     try:
         return _Builder(name, text).parse()
     except expat.ExpatError as error:
