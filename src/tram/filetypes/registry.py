@@ -84,6 +84,8 @@ def open_file(path: Path, format: str | None = None, options: ReadOptions | None
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the name") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: this is a folder; give a file in it") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"{path}: cannot be read ({reason}); check its name and permissions") from None
