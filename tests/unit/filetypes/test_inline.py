@@ -121,21 +121,12 @@ def random_case(rng: random.Random) -> tuple[str, list[Tag], str, Alignment | No
     return source, tags, target, None if rng.random() < 0.2 else links
 
 
-def check_laws(cases: int, seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(cases):
+def test_no_law_is_broken_by_10_000_random_trees() -> None:
+    rng = random.Random(1)
+    for _ in range(10_000):
         source, tags, target, alignment = random_case(rng)
         result = place(source, tags, target, alignment)
         assert not violations(source, tags, target, result.tags), (source, tags, target, alignment)
-
-
-def test_no_law_is_broken_by_random_trees() -> None:
-    check_laws(1_500, seed=1)
-
-
-@pytest.mark.slow
-def test_no_law_is_broken_by_10_000_random_trees() -> None:
-    check_laws(10_000, seed=2)
 
 
 @pytest.mark.parametrize(
