@@ -17,6 +17,8 @@ from tram.files import write_json, write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# A heading, which ends at the end of its line, also inside lists and quotations
+HEADING = re.compile(r"(?:(?:[-+*]|\d+[.)])\s+|>\s*)*#{1,6}(?:\s|$)")
 # The space before a word that would start a list, a heading or a quotation at the start of a line
 UNBREAKABLE_SPACE = re.compile(r" (?=>|(?:[-+*#=]+|\d+[.)])(?: |$))")
 PLACEHOLDER = "\0"
@@ -61,6 +63,8 @@ def _wrap_block(block: str, width: int) -> str:
 
 
 def _wrap_paragraph(text: str, width: int) -> str:
+    if HEADING.match(text):
+        return text
     indent = "  " if text.startswith("- ") else ""
     glued = UNBREAKABLE_SPACE.sub(PLACEHOLDER, " ".join(text.split()))
     lines = textwrap.fill(glued, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
