@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from tram.filetypes.base import PLACEHOLDERS, RESERVED, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
-from tram.filetypes.inline import violations
+from tram.filetypes.inline_laws import violations
 from tram.filetypes.layout import WRAP, line_regions, sentence_regions
 
 ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
@@ -209,17 +209,15 @@ def _cut(items: Sequence[Item], regions: list[tuple[int, int]]) -> tuple[list[It
 
 
 def find_partners(items: Sequence[Item]) -> dict[int, int]:
-    """Return the indices of opening and closing tags that belong together; crossing tags have no partner."""
+    """Return the indices of opening and closing tags that belong together."""
     result: dict[int, int] = {}
-    stack: list[int] = []
+    opened: dict[str, list[int]] = {}
     for i, item in enumerate(items):
         if item.kind == "open":
-            stack.append(i)
-        elif item.kind == "close":
-            opened = next((j for j in reversed(stack) if items[j].name == item.name), None)
-            if opened is not None:
-                result[i], result[opened] = opened, i
-                stack.remove(opened)
+            opened.setdefault(item.name, []).append(i)
+        elif item.kind == "close" and opened.get(item.name):
+            partner = opened[item.name].pop()
+            result[i], result[partner] = partner, i
     return result
 
 

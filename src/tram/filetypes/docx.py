@@ -14,7 +14,7 @@ from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml
+from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
@@ -113,7 +113,7 @@ def _inside(element: Element, name: str) -> bool:
 def _block(source: str, paragraph: Element, language: str) -> Block | None:
     if paragraph.inner_end == paragraph.end:
         return None
-    prefix = re.match(r"<([^\s/>:]+:)?", source[paragraph.start : paragraph.inner])[1] or ""  # type: ignore[index]
+    prefix = tag_name(source[paragraph.start : paragraph.inner]).removesuffix("p")
     properties = paragraph.find("pPr")
     if properties is not None and has_code_style(properties, "pStyle"):
         return None

@@ -8,8 +8,10 @@ and empty elements keep their order. If the translation equals the source, every
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tram.filetypes.base import RESERVED, Tag, is_placeholder
 
@@ -21,6 +23,8 @@ IDEOGRAPHS = (
 )
 WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
 
+MAX_DEPTH = 60  # of nested tags that are moved with their words
+MAX_WORK = 1 << 22  # tags times length
 BRIDGE = -0.1  # an unaligned word costs little between two words that belong to a tag, and is left out at the edges
 
 
@@ -46,6 +50,8 @@ def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | 
     if not tags or source == target:
         return Placed(tuple(tags), by_position=False)
     words = word_spans(target)
+    if _depth(tags) > MAX_DEPTH or len(tags) * (len(words) + len(source)) > MAX_WORK:
+        return Placed(_in_order(source, tags, target, words), by_position=True)
     placing = _Placing(words, _links(source, target, words, alignment))
     root = parse(source, tags)
     root.end = len(target)
@@ -53,6 +59,38 @@ def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | 
     result: list[Tag] = []
     _emit(root, result)
     return Placed(tuple(result), by_position=alignment is None)
+
+
+def _depth(tags: Sequence[Tag]) -> int:
+    """Return how many tags are open at once, at most; tags without a partner count as well."""
+    closing, opening = (sum(tag.kind == kind for tag in tags) for kind in ("close", "open"))
+    depth = deepest = max(closing - opening, 0)
+    for tag in tags:
+        depth += {"open": 1, "close": -1}.get(tag.kind, 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _in_order(source: str, tags: Sequence[Tag], target: str, words: list[tuple[int, int]]) -> tuple[Tag, ...]:
+    """Place tags by relative position without a change of their order: for sentences with masses of tags."""
+    spans = word_spans(source)
+    borders = sorted({0, len(target), *(border for word in words for border in word)})
+    result = []
+    for tag in tags:
+        if not spans or tag.position <= spans[0][0]:
+            position = 0
+        elif tag.position >= spans[-1][1]:
+            position = len(target)
+        else:
+            position = _nearest(borders, tag.position / len(source) * len(target))
+        result.append(Tag(tag.kind, tag.key, position))
+    return tuple(result)
+
+
+def _nearest(sorted_values: Sequence[float], wanted: float) -> Any:
+    """Return the value that is nearest to the one that is wanted."""
+    at = bisect_left(sorted_values, wanted)
+    return min(sorted_values[max(at - 1, 0) : at + 1], key=lambda value: abs(value - wanted))
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +133,7 @@ class Node:
 def parse(source: str, tags: Sequence[Tag]) -> Node:
     """Return the tags as a tree. Tags that are not properly nested become points, like empty elements."""
     spans = word_spans(source)
-    partners = _partners(tags)
+    partners = find_partners(tags)
     unopened = [i for i, tag in enumerate(tags) if tag.kind == "close" and partners.get(i) == -1]
     root = Node(None, None, (0, len(spans)))
     stack = [root]
@@ -105,18 +143,18 @@ def parse(source: str, tags: Sequence[Tag]) -> Node:
         stack.append(node)
     for order, tag in enumerate(tags):
         if tag.kind == "open" and order in partners:
-            node = Node(tag, None, (_first_word(spans, tag.position), 0), order, to_end=partners[order] == -1)
+            node = Node(tag, None, (first_word(spans, tag.position), 0), order, to_end=partners[order] == -1)
             stack[-1].children.append(node)
             stack.append(node)
         elif tag.kind == "close" and order in partners:
             node = stack.pop()
             node.closing = tag
-            last = _last_word(spans, tag.position)
+            last = last_word(spans, tag.position)
             start = node.opening.position if node.opening else 0
             node.words = (node.words[0] if source[start : tag.position].strip() else last, last)
             node.left = _follows_word(source, tag.position)
         else:
-            where = _last_word(spans, tag.position)
+            where = last_word(spans, tag.position)
             point = Node(tag, None, (where, where), order, _follows_word(source, tag.position), pair=False)
             stack[-1].children.append(point)
     for node in stack[1:]:
@@ -124,8 +162,8 @@ def parse(source: str, tags: Sequence[Tag]) -> Node:
     return root
 
 
-def _partners(tags: Sequence[Tag]) -> dict[int, int]:
-    """Index of each tag's partner; -1 if that is in another sentence; nothing for tags that cross other pairs."""
+def find_partners(tags: Sequence[Tag]) -> dict[int, int]:
+    """Return the index of each tag's partner; -1 if it is in another sentence; nothing for tags that cross pairs."""
     partners: dict[int, int] = {}
     stack: list[int] = []
     for i, tag in enumerate(tags):
@@ -142,12 +180,14 @@ def _partners(tags: Sequence[Tag]) -> dict[int, int]:
     return partners | dict.fromkeys(stack, -1)
 
 
-def _first_word(spans: list[tuple[int, int]], position: int) -> int:
-    return next((i for i, (_, end) in enumerate(spans) if end > position), len(spans))
+def first_word(spans: list[tuple[int, int]], position: int) -> int:
+    """Return the first word that ends behind a position."""
+    return bisect_right(spans, position, key=lambda span: span[1])
 
 
-def _last_word(spans: list[tuple[int, int]], position: int) -> int:
-    return next((i for i, (start, _) in enumerate(spans) if start >= position), len(spans))
+def last_word(spans: list[tuple[int, int]], position: int) -> int:
+    """Return the index behind the last word that starts before a position."""
+    return bisect_left(spans, position, key=lambda span: span[0])
 
 
 def _follows_word(source: str, position: int) -> bool:
@@ -177,15 +217,12 @@ def _by_position(
     sources: list[tuple[int, int]], targets: list[tuple[int, int]], source_length: int, target_length: int
 ) -> set[tuple[int, int]]:
     """Link each word to the one at the same share of the sentence, in both directions."""
-
-    def nearest(middle: float, spans: list[tuple[int, int]]) -> int:
-        return min(range(len(spans)), key=lambda i: abs(sum(spans[i]) / 2 - middle))
-
     if not sources or not targets:
         return set()
     scale = target_length / source_length
-    forward = {(s, nearest(sum(span) / 2 * scale, targets)) for s, span in enumerate(sources)}
-    backward = {(nearest(sum(span) / 2 / scale, sources), t) for t, span in enumerate(targets)}
+    middles, others = ([sum(span) / 2 for span in spans] for spans in (sources, targets))
+    forward = {(s, bisect_left(others, _nearest(others, middle * scale))) for s, middle in enumerate(middles)}
+    backward = {(bisect_left(middles, _nearest(middles, middle / scale)), t) for t, middle in enumerate(others)}
     covered = {t for _, t in forward}
     return forward | {(s, t) for s, t in backward if t not in covered}
 
@@ -334,44 +371,3 @@ def _emit(node: Node, result: list[Tag]) -> None:
         _emit(child, result)
     if node.closing:
         result.append(Tag(node.closing.kind, node.closing.key, node.end))
-
-
-def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[Tag]) -> list[str]:
-    """Return which laws a placement breaks; for tests and as a last check before a file is written."""
-    placed = list(placed)
-    problems = []
-    if sorted((t.kind, t.key) for t in tags) != sorted((t.kind, t.key) for t in placed):
-        problems.append("a tag is lost or doubled")
-    if [t.key for t in tags if t.kind == "empty"] != [t.key for t in placed if t.kind == "empty"]:
-        problems.append("empty elements change their order")
-    positions = [t.position for t in placed]
-    if positions != sorted(positions) or any(not 0 <= p <= len(target) for p in positions):
-        problems.append("positions are not in order")
-    if _is_nested(tags) and not _is_nested(placed):
-        problems.append("tags are not nested")
-    if source != target:
-        if any(start < p < end for start, end in word_spans(target) for p in positions):
-            problems.append("a word is cut")
-        if word_spans(source) and not _around_all(source, tags) <= _around_all(target, placed):
-            problems.append("a tag around the whole sentence does not stay around it")
-    return problems
-
-
-def _is_nested(tags: Sequence[Tag]) -> bool:
-    return len(_partners(tags)) == sum(tag.kind != "empty" for tag in tags)
-
-
-def _around_all(text: str, tags: Sequence[Tag]) -> set[int]:
-    """Return the keys of pairs that are around all words."""
-    spans = word_spans(text)
-    partners = _partners(tags)
-    if not spans:
-        return {tag.key for i, tag in enumerate(tags) if i in partners and partners[i] >= 0}
-    return {
-        tag.key
-        for i, tag in enumerate(tags)
-        if tag.kind == "open"
-        and partners.get(i, -1) >= 0
-        and tag.position <= spans[0][0]
-        and tags[partners[i]].position >= spans[-1][1]
-    }

@@ -1,5 +1,6 @@
 """Parts: texts (a file, or a file inside a package) in which blocks are translated and all else stays as it is."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from tram.filetypes.base import FileDocument, Segment, Translation, Translations
@@ -19,6 +20,7 @@ class Part:
         self.blocks = list(blocks)
         self.edits: list[tuple[int, int, str]] = []  # start, end, new text: for example the language of a page
         self._outer = _nest(self.blocks)
+        self._edits: list[tuple[int, int, str]] = []  # sorted, while the part is written
         self._translations: dict[int, Sequence[Translation | None]] = {}
 
     @property
@@ -29,6 +31,7 @@ class Part:
     def write(self, translations: Sequence[Translation | None]) -> str:
         """Return the text with translations, one per segment; None keeps the source."""
         given = iter(translations)
+        self._edits = sorted(self.edits)
         own = [block for block in self.blocks if block.mirrors is None]
         self._translations = {id(block): [next(given) for _ in block.segments] for block in own}
         return self._splice(*self.span, self._outer)
@@ -55,8 +58,9 @@ class Part:
 
     def _splice(self, start: int, end: int, blocks: list[Block]) -> str:
         places: list[tuple[int, int, Block | str]] = [(block.start, block.end, block) for block in blocks]
-        if self.edits:
-            places = sorted([*places, *self.edits], key=lambda place: place[:2])
+        edits = self._edits[bisect_left(self._edits, (start, 0, "")) : bisect_left(self._edits, (end, 0, ""))]
+        if edits:
+            places = sorted([*places, *edits], key=lambda place: place[:2])
         parts = []
         for first, last, new in places:
             if start <= first and last <= end:  # an edit inside of a block is made when the block is written

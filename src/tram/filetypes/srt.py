@@ -14,19 +14,27 @@ TAG = re.compile(r"</?(?P<name>[A-Za-z]+)(?:\s[^<>]*)?>|\{\\[^{}]*\}")
 TIMING = re.compile(rb"\d+:\d{2}:\d{2}[,.]\d{1,3} *--> *\d+:\d{2}:\d{2}[,.]\d{1,3}")
 
 
+# A number on one line and a time on the next would be read as the start of a cue.
+FALSE_START = re.compile(r"^(-?[0-9]+\.?[0-9]*[^\S\n]*)\r?\n(?=[0-9]+[,.:，．。：][0-9]+[,.:，．。：][0-9]+)", re.M)
+
+
 class _SrtDocument(SubtitleDocument):
+    def repaired(self, text: str) -> str:
+        """Return text in which no line looks like the start of a cue."""
+        return FALSE_START.sub(r"\1 ", text)
+
     def write(self, translations: Translations) -> bytes:
         """Return the file, after a check that it still has the same cues."""
+        srt = load("srt", self.decoded.name)
         written = super().write(translations)
-        again = decode(self.decoded.name, written, self.decoded.encoding).text
-        if _timings(again) != _timings(self.decoded.text):
+        try:
+            cues = list(srt.parse(decode(self.decoded.name, written, self.decoded.encoding).text))
+        except srt.SRTParseError:
+            cues = []
+        before = list(srt.parse(self.decoded.text))
+        if [(c.index, c.start, c.end) for c in cues] != [(c.index, c.start, c.end) for c in before]:
             raise InputError(f"{self.decoded.name}: a translation looks like the timing of a cue; translate it by hand")
         return written
-
-
-def _timings(text: str) -> list[tuple[str, str]]:
-    srt = load("srt", "")
-    return [(match[2], match[3]) for match in srt.SRT_REGEX.finditer(text)]
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:

@@ -19,6 +19,8 @@ from tram.text.sentences import sentence_spans
 PAUSE = 3.0  # seconds without a subtitle that end a sentence
 SPEAKER = re.compile(r"\s*(?:[-–—‐]\s?(?=\S)|[\[(♪♫#*]|[A-ZÄÖÜ][A-ZÄÖÜ .'0-9]+:)")  # a line that begins something new
 CLOSED = re.compile(r"[\])♪♫#*:]\s*+\Z")
+ENDED = re.compile(r"[.!?…。！？]")
+MAX_JOINED = 8  # cues without a full stop are not one sentence, but automatic captions
 FILLER = "…"  # for a cue that would be left without a word
 
 
@@ -131,7 +133,11 @@ class SubtitleDocument(FileDocument):
         for start, end, new in pieces:
             parts += [self._old(cue, position, start, pieces), new]
             position = end
-        return "".join([*parts, self._old(cue, position, len(cue.text), pieces)])
+        return self.repaired("".join([*parts, self._old(cue, position, len(cue.text), pieces)]))
+
+    def repaired(self, text: str) -> str:
+        """Return the text of a cue without what its format would not read as text."""
+        return text
 
     def _old(self, cue: Cue, start: int, end: int, pieces: list[tuple[int, int, str]]) -> str:
         """Return text and tags between the new parts of a cue."""
@@ -161,9 +167,11 @@ def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
     parts: list[str] = []
     starts: list[int] = []
     length, previous = 0, ""  # of the joined text; its last line
+    unended = 0  # cues since the last end of a sentence
     for number, cue in enumerate(cues):
         before = cues[number - 1] if number else None
-        is_new = before is None or cue.new_speaker or cue.begin_time - before.end_time > PAUSE
+        is_new = before is None or cue.new_speaker or cue.begin_time - before.end_time > PAUSE or unended >= MAX_JOINED
+        unended = 0 if is_new or ENDED.search(cue.text) else unended + 1
         for i, line in enumerate(cue.text.split("\n")):
             if parts:
                 is_break = (is_new and i == 0) or SPEAKER.match(line) or CLOSED.search(previous)

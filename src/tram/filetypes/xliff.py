@@ -9,7 +9,7 @@ from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_inline import inline_items, plain_text
-from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, with_attribute
+from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, tag_name, with_attribute
 
 # States of a target that a translator has not worked on.
 UNTRANSLATED = frozenset({"new", "needs-translation", "needs-l10n", "initial"})
@@ -38,7 +38,7 @@ class XliffPart(Part):
             return None
         segmented = unit.find("seg-source") or original
         keep_lines = unit.inherited("xml:space") == "preserve" or original.inherited("xml:space") == "preserve"
-        data = _original_data(source, unit)
+        data = _original_data(source, unit) if self.version > 1 else {}
         items = inline_items(source, segmented, keep_lines, data)
         if not any(item.text.strip() for item in items):
             return None
@@ -96,10 +96,10 @@ def _place(source: str, original: Element, target: Element | None) -> tuple[str,
     """Return the tags of a target and the place that it takes."""
     if target is not None:
         tag = source[target.start : target.inner]
-        name = re.match(r"<([^\s/>]+)", tag)[1]  # type: ignore[index]
+        name = tag_name(tag)
         opening = tag if target.inner_end < target.end else f"{tag[:-2].rstrip()}>"
         return opening, f"</{name}>", target.start, target.end
-    name = re.match(r"<([^\s/>]+)", source[original.start :])[1]  # type: ignore[index]
+    name = tag_name(source[original.start : original.inner])
     name = name.replace("seg-source", "target").replace("source", "target")
     siblings = original.parent.nodes if original.parent else []
     before = siblings[siblings.index(original) - 1] if siblings.index(original) else None

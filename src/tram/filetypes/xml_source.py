@@ -186,6 +186,11 @@ def escape_xml(text: str) -> str:
     return NOT_XML.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def tag_name(tag: str) -> str:
+    """Return the name in a tag, with its prefix."""
+    return re.split(r"[\s/>]", tag.lstrip("</"), maxsplit=1)[0]
+
+
 def with_attribute(tag: str, name: str, value: str) -> str:
     """Return a start tag with an attribute set to a value."""
     value = escape_xml(value).replace('"', "&quot;")

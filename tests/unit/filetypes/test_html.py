@@ -81,6 +81,9 @@ def test_a_wrong_encoding_is_refused(page: bytes) -> None:
         read_bytes("x.html", page)
 
 
-@pytest.mark.parametrize("unit", ["<", "<a ", '<a b="', "<!--", "&", "<b>", "<a/", "<script>", "</", "<sup>", "<code>"])
+@pytest.mark.parametrize(
+    "unit", ["<", "<a ", '<a b="', "<!--", "&", "<b>", "<a/", "<script>", "</", "<sup>", "<code>", "<b></i>", "<br>"]
+)
 def test_long_runs_take_linear_time(unit: str) -> None:
-    read_bytes("x.html", (unit * 5_000).encode())
+    document = read_bytes("x.html", (unit * 5_000 + "word").encode())
+    translate_document(document, lambda docs: [[Rendition("x" + s.text) for s in d] for d in docs])

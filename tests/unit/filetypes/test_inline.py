@@ -5,7 +5,8 @@ import random
 import pytest
 
 from tram.filetypes.base import Tag, placeholder
-from tram.filetypes.inline import place, violations, word_spans
+from tram.filetypes.inline import place, word_spans
+from tram.filetypes.inline_laws import violations
 
 Alignment = list[tuple[int, int]]
 
@@ -127,6 +128,17 @@ def test_no_law_is_broken_by_10_000_random_trees() -> None:
         source, tags, target, alignment = random_case(rng)
         result = place(source, tags, target, alignment)
         assert not violations(source, tags, target, result.tags), (source, tags, target, alignment)
+
+
+@pytest.mark.parametrize("count", [200, 5_000])
+def test_masses_of_tags_keep_the_laws_in_reasonable_time(count: int) -> None:
+    source, target = "word " * count + "end", "Wort " * count + "Ende"
+    nested = [Tag("open", i, 0) for i in range(count)] + [Tag("close", i, len(source)) for i in reversed(range(count))]
+    flat = [Tag(kind, i, 5 * i + 4 * (kind == "close")) for i in range(count) for kind in ("open", "close")]
+    unopened = [Tag("close", i, 5 * i) for i in range(count)]
+    for tags in (nested, flat, unopened):
+        result = place(source, tags, target, None)  # type: ignore[arg-type]
+        assert not violations(source, tags, target, result.tags)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""The laws of inline markup, checked after tags were placed."""
+
+from collections.abc import Iterable, Sequence
+
+from tram.filetypes.base import Tag
+from tram.filetypes.inline import find_partners, first_word, last_word, word_spans
+
+
+def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[Tag]) -> list[str]:
+    """Return which laws a placement breaks; for tests and as a last check before a file is written."""
+    placed = list(placed)
+    problems = []
+    if sorted((t.kind, t.key) for t in tags) != sorted((t.kind, t.key) for t in placed):
+        problems.append("a tag is lost or doubled")
+    if [t.key for t in tags if t.kind == "empty"] != [t.key for t in placed if t.kind == "empty"]:
+        problems.append("empty elements change their order")
+    positions = [t.position for t in placed]
+    if positions != sorted(positions) or any(not 0 <= p <= len(target) for p in positions):
+        problems.append("positions are not in order")
+    if _is_nested(tags) and not _is_nested(placed):
+        problems.append("tags are not nested")
+    if source != target:
+        spans = word_spans(target)
+        if any(first_word(spans, p) < last_word(spans, p) for p in positions):
+            problems.append("a word is cut")
+        if word_spans(source) and not _around_all(source, tags) <= _around_all(target, placed):
+            problems.append("a tag around the whole sentence does not stay around it")
+    return problems
+
+
+def _is_nested(tags: Sequence[Tag]) -> bool:
+    return len(find_partners(tags)) == sum(tag.kind != "empty" for tag in tags)
+
+
+def _around_all(text: str, tags: Sequence[Tag]) -> set[int]:
+    """Return the keys of pairs that are around all words."""
+    spans = word_spans(text)
+    partners = find_partners(tags)
+    if not spans:
+        return {tag.key for i, tag in enumerate(tags) if i in partners and partners[i] >= 0}
+    return {
+        tag.key
+        for i, tag in enumerate(tags)
+        if tag.kind == "open"
+        and partners.get(i, -1) >= 0
+        and tag.position <= spans[0][0]
+        and tags[partners[i]].position >= spans[-1][1]
+    }
