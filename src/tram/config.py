@@ -205,7 +205,10 @@ class FinetuneConfig(TrainConfig):
     warmup: Count = Field(1000, description="updates of linear warm-up, for both learning rates")
     dropout: Fraction = Field(0.2, description="dropout on embeddings and on the output of every sublayer")
     documents: Positive = Field(8, description="documents per batch")
-    max_length_gap: Count = Field(10, description="largest difference in sentences between documents of a batch")
+    max_length_gap: Count | None = Field(
+        10,
+        description="largest difference in sentences between documents of a batch; null: batches are random samples",
+    )
     window: Literal["document"] | tuple[Positive, Positive] = Field(
         "document", description="sentences per update: drawn from [minimum, maximum], or the whole document"
     )

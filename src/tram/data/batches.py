@@ -77,12 +77,13 @@ class SentencePlan:
 
 
 class DocumentPlan:
-    """The groups of documents that are trained on in parallel, epoch by epoch; those of a group are similar in length.
+    """The groups of documents that are trained on in parallel, epoch by epoch.
 
-    max_length_gap: how many sentences the longest and the shortest document of a group may differ by.
+    max_length_gap: how many sentences the longest and the shortest document of a group may differ by; None: any
+    number. Then every group is a random sample, so that corpora of short and of long documents mix in each update.
     """
 
-    def __init__(self, split: Split, documents: int, max_length_gap: int, max_length: int, seed: int) -> None:
+    def __init__(self, split: Split, documents: int, max_length_gap: int | None, max_length: int, seed: int) -> None:
         source, target = split.template_lengths(max_length)
         self.source_lengths = np.where(split.usable, source, 0)
         self.target_lengths = np.where(split.usable, target - 1, 0)  # labels: end counted, start not
@@ -97,16 +98,19 @@ class DocumentPlan:
         """Return the groups of one epoch in the order of training."""
         random = np.random.default_rng((self.seed, number))
         order = random.permutation(np.flatnonzero(self.sentences > 0))
+        if self.max_length_gap is None:
+            return [order[i : i + self.documents] for i in range(0, len(order), self.documents)]
         groups = self.groups(order[np.argsort(self.sentences[order], kind="stable")])
         return [groups[i] for i in random.permutation(len(groups))]
 
     def groups(self, ascending: Rows) -> list[Rows]:
         """Cut documents, sorted by length, where a group is full or the lengths differ too much."""
         groups, start = [], 0
+        gap = np.inf if self.max_length_gap is None else self.max_length_gap
         lengths = self.sentences[ascending]
         for i in range(1, len(ascending) + 1):
             full = i - start == self.documents
-            if i == len(ascending) or full or lengths[i] - lengths[start] > self.max_length_gap:
+            if i == len(ascending) or full or lengths[i] - lengths[start] > gap:
                 groups.append(ascending[start:i])
                 start = i
         return groups
