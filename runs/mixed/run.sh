@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From the raw files of two corpora to docs/RESULTS.md. Train (a), a sentence model; then, from it, with the same
-# documents and the same number of updates, with two seeds each:
+# The runs that docs/ANALYSIS.md uses, on real documents alone (what came of them: docs/LOG.md, eleventh session). Train
+# (a), a sentence model; then, from it, with the same documents and the same number of updates, with two seeds each:
 #   (b) the sentence model, finetuned as long (the control),
 #   (c) the paper's memory, gradient depth 1,
 #   (d) the memory with full gradient depth;
@@ -89,6 +89,7 @@ runs=(sentence-1 depth1-1 full-1 sentence-2 depth1-2 full-2 source-1 target-1 ba
 # Exit code 255 makes xargs stop: after a kill or a failure no further run is started
 printf '%s\n' "${runs[@]}" | xargs -P "${JOBS:-1}" -I{} bash -c 'set -eEuo pipefail; trap "exit 255" ERR; row {}'
 
-say "5  Write the numbers (docs/results.json) and the page (docs/RESULTS.md)"
-python runs/mixed/scores.py "$data" "$out" docs/results.json
-python runs/mixed/table.py docs/results.json docs/RESULTS.md
+say "5  Compare all runs with the control on opendocs/dev"
+rest=()
+for run in "${runs[@]:1}"; do rest+=("$out/scores/$run/opendocs.de"); done
+tram score "$data/opendocs/dev.de" -i "$out/scores/sentence-1/opendocs.de" "${rest[@]}"

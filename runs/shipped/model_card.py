@@ -22,7 +22,7 @@ SETS = {
     "news": "News dev (newstest2015)",
     "ted": "TED dev: talks",
 }
-STAGES = {"base": "base/train", "memory": "memory/finetune", "polish": "polish/finetune"}
+RUN = "memory-1/finetune"
 CARD = """\
 # tram's small model, English → German
 
@@ -33,11 +33,11 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-The sentence model was trained on 15.5 million target tokens of opendocs and europarl-direct (with a memory and
-generated documents on top, 4.8 million: the previous shipped model), then on {base} million of all four corpora below
-with copy sentinels. The memory was trained on {memory} million in documents in which context decides (`tram splice`)
-and in windows of real documents, and on {polish} million more with generated documents (`tram synthetic`) among them
-(`runs/shipped/ship.sh`; {hours:.1f} hours on a CPU for the last three steps):
+Earlier versions of this model were trained on 24.8 million target tokens of the corpora below and of generated and
+spliced documents (`docs/LOG.md`). From the last of them this one was trained on {tokens:.1f} million more in
+{hours:.1f} hours on one core of a CPU (`runs/shipped/ship.sh`): windows of real documents, documents put together from
+real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`). `ATTRIBUTION.md` names
+the works.
 
 - **opendocs**: documents of free software projects in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX),
   manuals (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents,
@@ -73,10 +73,9 @@ Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE` (beam 5; inte
 
 {signatures}
 
-About a fifth of the sentences of opendocs/dev occur word for word in its training data. The model that shipped before,
-whose memory had not learned to agree, had 27.48 s-BLEU on opendocs/dev. No control, the sentence model
-finetuned as long on the same documents, was trained for this model yet: these scores do not say what the memory is
-worth in BLEU.
+About a fifth of the sentences of opendocs/dev occur word for word in its training data. `docs/RESULTS.md` has these
+scores beside those of the sentence model inside and of the control, the sentence model finetuned as long on the same
+documents.
 
 ## Limits
 
@@ -89,11 +88,10 @@ worth in BLEU.
 """
 
 
-def training_cost(folder: Path) -> dict[str, Any]:
-    """Return the tokens of both stages, and their hours."""
-    last = {name: last_update(folder / stage) for name, stage in STAGES.items()}
-    tokens = {name: f"{line['tokens'] / 1e6:.1f}" for name, line in last.items()}
-    return tokens | {"hours": sum(line["seconds"] for line in last.values()) / 3600}
+def training_cost(folder: Path) -> dict[str, float]:
+    """Return the million target tokens and the hours of the last training."""
+    last = last_update(folder / RUN)
+    return {"tokens": last["tokens"] / 1e6, "hours": last["seconds"] / 3600}
 
 
 def read_scores(scores: Path, name: str) -> Any:
@@ -159,7 +157,7 @@ def card(folder: Path, model: Path) -> str:
     about = read_model_file(model).model
     memory = about.memory
     assert memory is not None, "the model that ships has a memory"
-    scores = folder / "scores"
+    scores = folder / "scores" / "shipped"
     table, signatures = score_table(scores)
     overall = read_scores(scores, "contrapro")["overall"]
     text = CARD.format(

@@ -1,23 +1,24 @@
-"""docs/RESULTS.md is generated from the files of runs/mixed/run.sh: here with translations whose scores are known."""
+"""docs/RESULTS.md is generated from the files of runs/shipped/ship.sh: here with translations whose scores are known."""
 
 import json
-import lzma
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import made_up, write_pair
-from tram.data.corpus import ParallelDocument
+from tram.data.corpus import Document, ParallelDocument, write_documents
 
 ROOT = Path(__file__).parents[2]
+SETS = ("opendocs/dev", "dialogue/dev", "conversation-nc/dev")
 
 
 def script(name: str, *arguments: object) -> None:
-    """Call a script of runs/mixed as run.sh does."""
-    command = [sys.executable, ROOT / "runs" / "mixed" / name, *map(str, arguments)]
+    """Call a script of runs/shipped as ship.sh does."""
+    command = [sys.executable, ROOT / "runs" / "shipped" / name, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, check=False)
     assert not done.returncode, done.stderr.decode()
 
@@ -27,25 +28,38 @@ def spoilt(document: ParallelDocument) -> ParallelDocument:
     return ParallelDocument(document.source, [*document.target[:-1], "Das ist kein guter Satz hier."])
 
 
+def suite_result(right: list[bool]) -> dict[str, Any]:
+    """What `tram contrast` writes of a contrastive suite."""
+    share = {"value": sum(right) / len(right), "low": 0.0, "high": 1.0}
+    return {
+        "overall": {"accuracy": share["value"], "low": 0.0, "high": 1.0},
+        "items": [{"right": each} for each in right],
+        "contexts": {"all": {"items": len(right), "own": share, "other": share, "none": share}},
+    }
+
+
 @pytest.fixture
 def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
-    """The corpora, and runs of which with seed 1 the memory is right throughout, with seed 2 the sentence model."""
-    data, out = tmp_path / "data", tmp_path / "mixed"
+    """The corpora, and runs of which with seed 1 the memory is right throughout, with seed 2 the control."""
+    data, out = tmp_path / "data", tmp_path / "out"
     right = made_up([12, 12, 12, 12, 12, 3], seed=3)
     wrong = [spoilt(document) for document in right]
-    for name in ("opendocs/dev", "benchmark/europarl.dev", "benchmark/news.dev", "benchmark/ted.dev"):
+    for name in SETS:
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         write_pair(data, name, right)
-    with lzma.open(data / "opendocs" / "train.en.xz", "wt", encoding="utf-8") as file:
-        file.write(right[0].source[0] + "\n" + right[2].source[1] + "\n")
-    shutil.copytree(prepared, out / "real")
-    translations = {"base": wrong, "sentence-1": wrong, "depth1-1": right, "sentence-2": right, "depth1-2": wrong}
+    origins = ["wmt20chat.dev\t12"] * 4 + ["andorstrail\t12", "andorstrail\t3"]
+    (data / "dialogue" / "dev.docs.tsv").write_text("\n".join(origins) + "\n", encoding="utf-8")
+    shutil.copytree(prepared, out / "documents")
+    translations = {"sentence": wrong, "control-1": wrong, "memory-1": right, "control-2": right, "memory-2": wrong}
     for run, translated in translations.items():
         scores, stage = out / "scores" / run, out / run / "finetune"
         scores.mkdir(parents=True)
-        write_pair(scores, "opendocs", translated)
-        (scores / "opendocs.json").write_text(json.dumps({"perplexity": {"none": 2.5}}), encoding="utf-8")
-        if run == "base":
+        for name in ("opendocs", "dialogue", *(["conversation-gold"] if run == "memory-1" else ["conversation"])):
+            write_documents(scores / f"{name}.jsonl", [Document(document.target) for document in translated])
+            (scores / f"{name}.json").write_text(json.dumps({"measures": {}}), encoding="utf-8")
+        found = suite_result([translated is right, True, False, True])
+        (scores / "contrapro.json").write_text(json.dumps(found), encoding="utf-8")
+        if run == "sentence":
             continue  # was not trained here
         (stage / "model").mkdir(parents=True)
         lines = [{"update": 40, "tokens": 1_500_000, "seconds": 5400.0}, {"held_loss": 2.25}, {"held_loss": 2.125}]
@@ -61,25 +75,33 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     numbers = json.loads(results.read_text(encoding="utf-8"))
     opendocs = numbers["sets"]["opendocs"]["runs"]
     gains = {run: found["from_control"] and found["from_control"]["difference"] for run, found in opendocs.items()}
-    assert gains["depth1-1"] > 0
-    assert gains["depth1-2"] == -gains["depth1-1"]
-    assert gains["base"] is gains["sentence-1"] is None
-    together = numbers["sets"]["opendocs"]["together"]
-    assert {kind: tested["difference"] for kind, tested in together.items()} == {"depth1": 0}, "won and lost again"
-    assert opendocs["base"]["from_start"] is None
-    assert opendocs["sentence-1"]["from_start"]["difference"] == 0 < opendocs["depth1-1"]["from_start"]["difference"]
-    assert (numbers["sets"]["opendocs"]["sentences"], numbers["sets"]["unseen"]["sentences"]) == (63, 61)
-    bins = numbers["positions"]["depth1-1"]
-    assert [(each["label"], each["sentences"]) for each in bins] == [("1–10", 53), ("11+", 10)]
-    assert numbers["costs"]["depth1-1"] == {"update": 40, "tokens": 1_500_000, "seconds": 5400.0, "held_loss": 2.125}
+    assert gains["memory-1"] > 0
+    assert gains["memory-2"] == -gains["memory-1"]
+    assert gains["sentence"] is gains["control-1"] is None
+    assert numbers["sets"]["opendocs"]["together"]["difference"] == 0, "won and lost again"
+    assert opendocs["sentence"]["from_start"] is None
+    assert opendocs["control-1"]["from_start"]["difference"] == 0 < opendocs["memory-1"]["from_start"]["difference"]
+    sizes = {name: found["sentences"] for name, found in numbers["sets"].items()}
+    assert sizes == {
+        "opendocs": 63,
+        "dialogue: chat": 48,
+        "dialogue: game": 15,
+        "conversation": 63,
+        "conversation, gold history": 63,
+    }
+    gold = numbers["sets"]["conversation, gold history"]["runs"]
+    assert gold["memory-1"]["from_control"]["difference"] > 0, "the control has no history: its one result counts"
+    assert "memory-2" not in gold
+    assert numbers["costs"]["memory-1"] == {"update": 40, "tokens": 1_500_000, "seconds": 5400.0, "held_loss": 2.125}
+    contrapro = numbers["suites"]["contrapro"]
+    assert contrapro["memory-1"]["from_control"]["right"]["difference"] == 0.25
+    assert contrapro["memory-2"]["from_control"]["right"]["difference"] == -0.25
 
     text = " ".join(page.read_text(encoding="utf-8").split())  # where a line is wrapped does not matter
-    assert "| (c) memory, gradient depth 1, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
-    assert "| (b) finetuned sentence model (control), seed 2 | 100.00 [100.00, 100.00] |" in text
-    assert "(a) is the sentence model inside the model that ships with tram" in text
-    assert "Missing runs: (d) memory, full depth, seed 1;" in text
-    assert "Both seeds pooled, s-BLEU against (b): (c) memory, gradient depth 1 +0.00 [" in text
-    assert "Not scored on this set: (d) memory, full depth, seed 1; (d) memory, full depth, seed 2; (c) source" in text
+    assert "| (c) memory, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
+    assert "| (b) control, seed 2 | 100.00 [100.00, 100.00] |" in text
+    assert "All seeds together, s-BLEU of (c) against (b): +0.00 [" in text
+    assert "| (c) memory, seed 1 | all | 75.0 [0.0, 100.0] |" in text
     assert "benchmark/ted.dev" not in text, "nothing was translated"
 
 
