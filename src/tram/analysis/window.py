@@ -7,7 +7,6 @@ The paper says that larger windows converge faster and more stably. An update of
 tokens, so the report shows the loss by tokens as well, and the spread with and without a correction for it.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
 from tram.analysis.variants import Recipe, Variant, Window, train_all
 from tram.config import Config, checked
+from tram.data.text_files import Lines
 from tram.errors import InputError
 from tram.evaluation.significance import Values
+from tram.files import parse_json, regular_file
 from tram.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -68,16 +69,19 @@ def read_curve(run: Path) -> LossCurve:
     rows = [row for row in read_metrics(path) if row.keys() >= set(keys)]
     if len(rows) < 2:
         raise InputError(f"{path}: has too few losses for a curve ({len(rows)}); train with a smaller log_every")
-    columns = [np.array([row[key] for row in rows], dtype=np.float64) for key in keys]
+    try:
+        columns = [np.array([row[key] for row in rows], dtype=np.float64) for key in keys]
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"{path}: has an update, tokens or nll that is not a number; give another run") from None
     return LossCurve(window_name(config.finetune.window), run, *columns)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a metrics.jsonl."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in Lines(regular_file(path)):
         try:
-            found.append(dict(json.loads(line)))
+            found.append(dict(parse_json(line)))
         except (ValueError, TypeError):
             raise InputError(
                 f"{path}:{number}: is not JSON; remove this line, which may be incomplete because a run was killed"

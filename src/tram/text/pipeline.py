@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint, write_text
+from tram.files import fingerprint, read_text, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.moses import moses
 from tram.text.special_ids import SpecialIds
@@ -150,8 +150,9 @@ class TextPipeline:
         path = _place(path)
         file = _read(path)
         source, target = (Truecaser(words.split()) for words in (file.source_truecase, file.target_truecase))
-        special = None if file.special_ids is None else _special_ids(file.special_ids, path)
-        return cls(file.pipeline, file.source_language, file.target_language, _bpe(file, path), source, target, special)
+        bpe = _bpe(file, path)
+        special = None if file.special_ids is None else _special_ids(file.special_ids, path, bpe.size)
+        return cls(file.pipeline, file.source_language, file.target_language, bpe, source, target, special)
 
     def _file(self) -> _File:
         return _File(
@@ -203,17 +204,29 @@ def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
     return WordEndBPE(tokens, file.merges)
 
 
-def _special_ids(values: dict[str, int | list[int]], path: Path) -> SpecialIds:
+def _special_ids(values: dict[str, int | list[int]], path: Path, vocabulary: int) -> SpecialIds:
+    """Return the special ids, or say that a key is unknown or an id is not in the vocabulary."""
+    again = "take it from the model's source again"
+    for key, value in SpecialIds().as_dict().items():
+        given = values.get(key, value)
+        if type(given) is not type(value):
+            raise InputError(
+                f"{path}: `special_ids.{key}` is not {'a list' if isinstance(value, list) else 'an id'}: {again}"
+            )
+        if not all(0 <= each < vocabulary for each in (given if isinstance(given, list) else [given])):
+            raise InputError(
+                f"{path}: `special_ids.{key}` is not in the vocabulary of {vocabulary:,} subwords: {again}"
+            )
     try:
         return SpecialIds.from_dict(values)
     except TypeError:
-        raise InputError(f"{path}: `special_ids` has an unknown key: take it from the model's source again") from None
+        raise InputError(f"{path}: `special_ids` has an unknown key: {again}") from None
 
 
 def _read(path: Path) -> _File:
     anew = "take it from the model's source again or regenerate it with `tram prepare`"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         header = _Header.model_validate_json(text)
         if header.version > VERSION:
             raise InputError(
