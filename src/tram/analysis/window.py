@@ -8,6 +8,7 @@ tokens, so the report shows the loss by tokens as well, and the spread with and 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +107,7 @@ def parse_window(text: str) -> Window:
     """Parse a window: `5` is one drawn from 1 to 5, as in the paper; `document` is the whole document."""
     if text == "document":
         return "document"
-    if not text.isdigit() or int(text) < 1:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
         raise InputError(f"window `{text}`: give a number of sentences of at least 1, or `document`")
     return 1, int(text)
 
