@@ -273,7 +273,13 @@ class PreparedData:
     @cached_property
     def special(self) -> SpecialIds:
         """The special ids of the text pipeline."""
-        return self.text().special if (self.folder / "text.json").exists() else SpecialIds()
+        special = self.text().special if (self.folder / "text.json").exists() else SpecialIds()
+        if not special.fit(self.vocabulary):
+            raise InputError(
+                f"{self.folder / 'text.json'}: has special ids beyond the vocabulary of {self.vocabulary:,}; "
+                "run `tram prepare` again"
+            )
+        return special
 
     def text(self) -> TextPipeline:
         """Return the text pipeline that made these ids."""

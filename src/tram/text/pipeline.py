@@ -150,9 +150,8 @@ class TextPipeline:
         path = _place(path)
         file = _read(path)
         source, target = (Truecaser(words.split()) for words in (file.source_truecase, file.target_truecase))
-        bpe = _bpe(file, path)
-        special = None if file.special_ids is None else _special_ids(file.special_ids, path, bpe.size)
-        return cls(file.pipeline, file.source_language, file.target_language, bpe, source, target, special)
+        special = None if file.special_ids is None else _special_ids(file.special_ids, path)
+        return cls(file.pipeline, file.source_language, file.target_language, _bpe(file, path), source, target, special)
 
     def _file(self) -> _File:
         return _File(
@@ -204,19 +203,13 @@ def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
     return WordEndBPE(tokens, file.merges)
 
 
-def _special_ids(values: dict[str, int | list[int]], path: Path, vocabulary: int) -> SpecialIds:
-    """Return the special ids, or say that a key is unknown or an id is not in the vocabulary."""
+def _special_ids(values: dict[str, int | list[int]], path: Path) -> SpecialIds:
+    """Return the special ids; whether the vocabulary has them is for whoever knows its size (`SpecialIds.fit`)."""
     again = "take it from the model's source again"
     for key, value in SpecialIds().as_dict().items():
-        given = values.get(key, value)
-        if type(given) is not type(value):
-            raise InputError(
-                f"{path}: `special_ids.{key}` is not {'a list' if isinstance(value, list) else 'an id'}: {again}"
-            )
-        if not all(0 <= each < vocabulary for each in (given if isinstance(given, list) else [given])):
-            raise InputError(
-                f"{path}: `special_ids.{key}` is not in the vocabulary of {vocabulary:,} subwords: {again}"
-            )
+        if type(values.get(key, value)) is not type(value):
+            kind = "a list of ids" if isinstance(value, list) else "an id"
+            raise InputError(f"{path}: `special_ids.{key}` is not {kind}: {again}")
     try:
         return SpecialIds.from_dict(values)
     except TypeError:

@@ -105,6 +105,11 @@ class Translator:
                 f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}; "
                 "copy the text.json it was trained with"
             )
+        if text is not None and not (text.vocabulary <= model.vocabulary and text.special.fit(model.vocabulary)):
+            raise InputError(
+                f"{folder / 'text.json'}: has ids beyond the model's vocabulary of {model.vocabulary:,}; "
+                "copy the text.json it was trained with"
+            )
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
         if rounded:
