@@ -9,6 +9,7 @@ value is refused with its name, the file and the closest valid key.
 """
 
 import difflib
+import os
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
@@ -277,7 +278,7 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
     except ValueError as error:
         raise InputError(f"{path}: `extends`: {error}; correct this key") from None
     chain = (*extended_by, path)
-    if base_file.resolve() in {each.resolve() for each in chain}:
+    if os.path.realpath(base_file) in {os.path.realpath(each) for each in chain}:
         cycle = " → ".join(map(str, (*chain, base_file)))
         raise InputError(f"{path}: `extends: {base}` is part of a cycle ({cycle}); remove this key")
     if not base_file.is_file():

@@ -5,10 +5,24 @@ command line prints the sentence and exits with code 2. `RunError` is for work t
 the exit code is 1.
 """
 
+LONGEST = 2000  # characters of a message: names and values in it come from files
 
-class InputError(Exception):
+
+def _one_line(text: str) -> str:
+    """Return a message on one line of bounded length; characters that a terminal would act upon are escaped."""
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+class _UserError(Exception):
+    def __init__(self, message: str) -> None:
+        super().__init__(_one_line(message))
+
+
+class InputError(_UserError):
     """Bad input; the message is one sentence for the user."""
 
 
-class RunError(Exception):
+class RunError(_UserError):
     """Work that cannot continue, such as a training that diverged; the message is one sentence for the user."""

@@ -32,6 +32,7 @@ NAME = 40  # characters of the name that a temporary name repeats: file systems 
 OLD = ".old.tmp"  # ends the name of a folder that is being replaced where the two cannot be exchanged
 BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
+MAX_TEXT = 1 << 28  # bytes; the text.json of the largest vocabulary is a tenth of it
 
 
 # Replacing files and folders.
@@ -269,6 +270,44 @@ def _try_lock(descriptor: int) -> bool | None:
     return True
 
 
+# What is read.
+
+
+def regular_file(path: Path, largest: int | None = None) -> Path:
+    """Return the path of a file to read; refuse what would never end or block: pipes, devices, folders, huge files.
+
+    A path that does not exist is returned as it is: opening it says so. largest: in bytes.
+    """
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return path
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path}: is {kinds.get(stat.S_IFMT(found.st_mode), 'a device')}; put a regular file there")
+    if largest is not None and found.st_size > largest:
+        raise InputError(f"{path}: is larger than {largest:,} bytes, so it is damaged; use another copy of it")
+    return path
+
+
+def read_text(path: Path, largest: int = MAX_TEXT) -> str:
+    """Return the text of a regular UTF-8 file; what is not UTF-8 is a ValueError."""
+    return regular_file(path, largest).read_text(encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file; whatever is wrong with the text is a ValueError."""
+    return parse_json(read_text(path))
+
+
+def parse_json(text: str) -> Any:
+    """Return the value of JSON text; whatever is wrong with it, deep nesting too, is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 # Errors, text and JSON.
 
 
@@ -308,5 +347,5 @@ def fingerprint(value: Any) -> str:
 
 def content_fingerprint(path: Path) -> str:
     """Return twelve hexadecimal digits that identify the bytes of a file."""
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]

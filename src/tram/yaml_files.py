@@ -3,6 +3,7 @@
 values = read_yaml(Path("config.yaml"))
 """
 
+import os
 import reprlib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 
 from tram.errors import InputError
+from tram.files import regular_file
 
 MAX_YAML = 200_000  # characters
 
@@ -17,7 +19,7 @@ MAX_YAML = 200_000  # characters
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping that a YAML file contains."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with _readable(path).open(encoding="utf-8") as file:
             text = file.read(MAX_YAML + 1)
         if len(text) > MAX_YAML:
             raise InputError(f"{path}: is longer than {MAX_YAML:,} characters; give a YAML config")
@@ -33,6 +35,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path}: contains no settings; give a YAML file with `key: value` lines")
     return values
+
+
+def _readable(path: Path) -> Path:
+    """Return the path of a regular file, or of a pipe that a shell opened, as in `tram train <(…)`."""
+    return path if os.path.realpath(path).startswith(("/dev/fd/", "/proc/")) else regular_file(path)
 
 
 class _Loader(yaml.SafeLoader):
@@ -53,7 +60,14 @@ def parse_yaml(text: str) -> Any:
         raise yaml.MarkedYAMLError(problem=f"a value that cannot be read: {short(str(error))}") from None
 
 
-_SHORT = reprlib.Repr()
+class _Short(reprlib.Repr):
+    """`reprlib` for any integer: Python does not write those of thousands of digits."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if x.bit_length() < 1000 else f"an integer of {x.bit_length():,} bits"
+
+
+_SHORT = _Short()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset = 2, 4, 4, 4, 4
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 80, 80, 40
 

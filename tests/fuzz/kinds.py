@@ -4,34 +4,45 @@ Each kind makes good files once; `use` does with damaged ones what a user would.
 come of it.
 """
 
+import gzip
 import json
+import lzma
+import os
 import random
 import shutil
 import warnings
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from conftest import TINY, made_up, write_pair
-from fuzz.mutations import damaged_bytes, damaged_json, damaged_npy, damaged_safetensors, damaged_text
+from fuzz.arrays import damaged_npy, damaged_safetensors
+from fuzz.mutations import damaged_bytes, damaged_json, damaged_text, misplaced
 from tram.config import Config, FinetuneConfig, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
 from tram.data.prepare import PrepareSettings, prepare
-from tram.evaluation.suite import read_items
+from tram.evaluation.suite import SHIPPED, read_items
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
 from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import SpecialIds
+from tram.text.word_end_bpe import WordEndBPE
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 
 SENTENCE = "A small fox sings."
 SMALL = TINY.model_copy(update={"memory": MemoryConfig(slots=2)})
+STORED = Path(__file__).parents[1] / "stored" / "596f58d"
+PACKERS = {".gz": (gzip.decompress, gzip.compress), ".xz": (lzma.decompress, lzma.compress)}
 
 
 def damaged_file(draw: random.Random, path: Path) -> None:
@@ -53,11 +64,17 @@ def damaged_file(draw: random.Random, path: Path) -> None:
         path.write_bytes(ways.get(path.suffix, damaged_bytes)(draw, data))
 
 
+def _is_small(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size < 1 << 20
+
+
 class Kind:
-    """A folder of good files, of which each case gets a damaged copy."""
+    """Folders of good files, of one of which each case gets a damaged copy."""
+
+    endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
 
     def __init__(self, folder: Path) -> None:
-        """Make the good files in `folder`/good."""
+        """Make the good files in folders in `folder`/good."""
         self.good, self.bad = folder / "good", folder / "bad"
         self.good.mkdir(parents=True)
         self.make()
@@ -70,17 +87,24 @@ class Kind:
         """Do with the files in `bad` what a user would."""
         raise NotImplementedError
 
+    def variant(self, name: str) -> Path:
+        """Return a new folder of good files."""
+        folder = self.good / name
+        folder.mkdir()
+        return folder
+
     def case(self, seed: int) -> None:
         """Damage a copy and use it."""
         draw = random.Random(seed)
         shutil.rmtree(self.bad, ignore_errors=True)
-        shutil.copytree(self.good, self.bad)
+        self.chosen = draw.choice(sorted(os.listdir(self.good)))
+        shutil.copytree(self.good / self.chosen, self.bad)
         files = [path for path in sorted(self.bad.rglob("*")) if path.is_file()]
-        chosen = draw.choice(files)
-        if draw.random() < 0.02:
-            chosen.unlink()
-        else:
-            damaged_file(draw, chosen)
+        for path in draw.sample(files, min(draw.choice([1, 1, 1, 2]), len(files))):
+            if draw.random() < 0.1:
+                misplaced(draw, path, files, self.endless)
+            else:
+                damaged_file(draw, path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.use(draw)
@@ -90,11 +114,16 @@ class Configs(Kind):
     """A config that extends another one, and overrides."""
 
     def make(self) -> None:
+        folder = self.variant("extended")
         base = Config(data=Path("prepared"), output=Path("run"), model=TINY, finetune=FinetuneConfig())
-        write_yaml(self.good / "base.yaml", base)
-        (self.good / "config.yaml").write_text(
-            "extends: base.yaml\nseed: 7\ntrain:\n  lr: 1.0e-3\n  betas: [0.9, 0.99]\n"
-        )
+        write_yaml(folder / "base.yaml", base)
+        (folder / "config.yaml").write_text("extends: base.yaml\nseed: 7\ntrain:\n  lr: 1.0e-3\n  betas: [0.9, 0.99]\n")
+        write_yaml(self.variant("whole") / "config.yaml", base)
+        chain = self.variant("chain")
+        names = ["config.yaml", "ünï ✓.yaml", "b.yaml", "c.yaml"]
+        for name, base_name in zip(names, [*names[1:], None], strict=True):
+            extends = f"extends: {base_name}" if base_name else "data: d\noutput: o\nmodel: {d_model: 16, heads: 2}"
+            (chain / name).write_text(f"{extends}\nseed: 3\nfinetune:\n  window: [1, 2]\n  memory:\n    depth: full\n")
 
     def use(self, draw: random.Random) -> None:
         overrides = []
@@ -131,12 +160,22 @@ class Models(WithText):
         data = self.good.parent / "data"
         self.prepare(data)
         model, text = self.model(data)
-        save_model(model, self.good, text)
-        (self.good / "README.md").unlink()
+        save_model(model, self.variant("memory"), text)
+        save_model(Transformer(TINY, text.vocabulary), self.variant("sentence"), text)
+        save_model(model.half(), self.variant("half"), text)
+        save_model(model.float(), self.variant("special"), replace(text, special_ids=SpecialIds(banned=(0, 1, 5))))
+        words = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab</w>", "a</w>", "b</w>", "fox</w>", "A</w>", "sings</w>"]
+        foreign = TextPipeline("moses", "en", "de", WordEndBPE(words, [("a", "b</w>")]))
+        learned = MemoryConfig(slots=2, positions="learned", side="source", read="add")
+        config = SMALL.model_copy(update={"memory": learned, "positions": "sinusoidal", "output_bias": True})
+        save_model(Transformer(config, len(words)), self.variant("foreign"), foreign)
+        shutil.copytree(STORED / "model", self.good / "version 1")
+        for card in self.good.glob("*/README.md"):
+            card.unlink()
 
     def use(self, draw: random.Random) -> None:
         translator = Translator.load(self.bad, beam=2)
-        assert len(translator.translate([SENTENCE])) == 1
+        assert len(translator.translate([SENTENCE, ""])) == 2
 
 
 class States(WithText):
@@ -148,11 +187,13 @@ class States(WithText):
         self.translator = Translator(*self.model(data), beam=1)
         state = self.translator.start()
         self.translator.translate([SENTENCE], state=state)
-        state.save(self.good / "state.safetensors")
+        state.save(self.variant("continued") / "state.safetensors")
+        self.translator.start().save(self.variant("fresh") / "state.safetensors")
 
     def use(self, draw: random.Random) -> None:
         state = DocumentState.load(self.bad / "state.safetensors")
         self.translator.translate(["Why?"], state=state)
+        self.translator.read(["No."], ["Nein."], state=state)
         assert DocumentState.from_bytes(state.to_bytes()).sentences == state.sentences
 
 
@@ -160,11 +201,13 @@ class Prepared(WithText):
     """A prepared folder, whose splits are read by a model."""
 
     def make(self) -> None:
-        self.good.rmdir()
-        self.prepare(self.good)
-        self.network, _ = self.model(self.good)
+        self.prepare(self.good / "new")
+        self.network, _ = self.model(self.good / "new")
+        shutil.copytree(STORED / "prepared", self.good / "stored")
 
     def use(self, draw: random.Random) -> None:
+        if draw.random() < 0.02:  # made again, with what can be used again
+            self.prepare(self.bad)
         data = PreparedData.open(self.bad)
         data.text()
         for name in data.splits:
@@ -194,32 +237,55 @@ class Checkpoints(WithText):
             "train": None,
             "finetune": stage | {"start": "nothing", "memory": {"slots": 2}, "window": [1, 2], "documents": 2},
         }
+        first = stage | {"optimizer": "muon", "precision": "float16"}
         self.config = Config.model_validate(values)
         train(self.config)
-        shutil.copytree(self.good.parent / "run" / "finetune" / "checkpoints", self.good / "checkpoints")
+        self.configs = {
+            "finetune": self.config,
+            "train": Config.model_validate(values | {"finetune": None, "train": first}),
+        }
+        train(self.configs["train"].model_copy(update={"output": self.good.parent / "first"}))
+        for name, folder in (("finetune", "run"), ("train", "first")):
+            source = self.good.parent / folder / name / "checkpoints"
+            shutil.copytree(source, self.variant(name) / "checkpoints")
         self.data = PreparedData.open(data)
-        self.trainer: Any = None
+        self.trainers: dict[str, Any] = {}
 
     def use(self, draw: random.Random) -> None:
         from tram.training.trainer import Trainer
 
-        assert self.config.finetune is not None
-        if self.trainer is None or draw.random() < 0.02:
-            self.trainer = Trainer(self.config, self.config.finetune, self.data, self.bad)
+        config = self.configs[self.chosen]
+        if self.chosen not in self.trainers or draw.random() < 0.02:
+            stage = config.train or config.finetune
+            assert stage is not None
+            self.trainers[self.chosen] = Trainer(config, stage, self.data, self.bad)
+        trainer = self.trainers.pop(self.chosen)
         if draw.random() < 0.5:  # nothing to fall back on
             shutil.rmtree(min(self.bad.glob("checkpoints/*")))
-        self.trainer.resume()
-        self.trainer.next_update()
+        trainer.resume()
+        if draw.random() < 0.2:  # dearer than all the rest
+            trainer.next_update()
+        self.trainers[self.chosen] = trainer  # a run that failed is over
 
 
 class Suites(Kind):
-    """A contrastive suite."""
+    """Suites of every kind."""
+
+    endless = ()
 
     def make(self) -> None:
         item = {"source_context": ["A."], "target_context": ["B."], "source": "C.", "reference": "D."}
         item |= {"contrastive": ["E.", "F."], "phenomenon": "it", "distance": 1}
         other = {key: value for key, value in item.items() if key != "distance"}
-        (self.good / "suite.jsonl").write_text(f"{json.dumps(item)}\n{json.dumps(other)}\n")
+        agreement = (SHIPPED / "agreement.jsonl").read_text().splitlines()[:3]
+        expected = {"source_context": ["A."], "source": "You go.", "expected": "du", "rule": "address"}
+        suites = {"contrastive": [item, other], "expected": [expected, expected]}
+        for name, items in suites.items():
+            self.write(name, [json.dumps(each) for each in items])
+        self.write("agreement", agreement)
+
+    def write(self, name: str, lines: list[str]) -> None:
+        (self.variant(name) / "suite.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
     def use(self, draw: random.Random) -> None:
         read_items(self.bad / "suite.jsonl")
@@ -228,33 +294,35 @@ class Suites(Kind):
 class Corpora(Kind):
     """A parallel corpus in every format."""
 
+    endless = ()
+
     def make(self) -> None:
         documents = made_up([2, 3], seed=2)
         for name in FORMATS:
-            folder = self.good / name
-            folder.mkdir()
-            two = (folder / "text.en", folder / "text.de")
-            one_file = name in {"tsv", "bars", "jsonl", "wmtxml"}
-            write_parallel(two[0], None if one_file else two[1], documents, format=name)
+            for suffix in ("", ".gz", ".xz"):
+                folder = self.variant(f"{name}{suffix}")
+                two = (folder / f"text.en{suffix}", folder / f"text.de{suffix}")
+                one_file = name in {"tsv", "bars", "jsonl", "wmtxml"}
+                write_parallel(two[0], None if one_file else two[1], documents, format=name)
 
     def use(self, draw: random.Random) -> None:
-        for folder in sorted(self.bad.iterdir()):
-            files = sorted(path for path in folder.iterdir() if path.suffix != ".doc")
-            name = draw.choice([None, folder.name, draw.choice(FORMATS)])
-            if files and folder.stat().st_mtime_ns and self.changed(folder):
-                list(read_parallel(files[-1], files[0] if len(files) > 1 else None, name))
-                list(read_documents(files[0], name))
-
-    def changed(self, folder: Path) -> bool:
-        before = self.good / folder.name
-        return any(
-            not (folder / path.name).exists() or (folder / path.name).read_bytes() != path.read_bytes()
-            for path in before.iterdir()
-        )
+        files = sorted(path for path in self.bad.iterdir() if not path.name.endswith((".doc", ".doc.gz", ".doc.xz")))
+        if not files:
+            return
+        for path in files:
+            if path.suffix in PACKERS and _is_small(path) and draw.random() < 0.5:
+                unpack, pack = PACKERS[path.suffix]
+                with suppress(OSError, EOFError, lzma.LZMAError, zlib.error):  # damaged outside already
+                    path.write_bytes(pack(damaged_bytes(draw, unpack(path.read_bytes()))))
+        name = draw.choice([None, self.chosen.split(".")[0], draw.choice(FORMATS)])
+        list(read_parallel(files[-1], files[0] if len(files) > 1 else None, name))
+        list(read_documents(files[0], name))
 
 
 class Imports(Kind):
     """A checkpoint of the paper's authors with their vocabulary."""
+
+    endless = ()
 
     def make(self) -> None:
         config = SMALL.model_copy(update={"position_offset": 2})
@@ -265,10 +333,13 @@ class Imports(Kind):
             names = authors_names(name)
             for theirs, part in zip(names, value.detach().chunk(len(names)), strict=True):
                 state[theirs] = (part[None] if theirs.endswith("ds_query_init") else part).clone()
-        torch.save(state, self.good / "model.pt")
+        folder = self.variant("new")
+        torch.save(state, folder / "model.pt")
         words = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab</w>", "a</w>", "b</w>", "c", "c</w>", "abc</w>"]
-        (self.good / "vocab").write_text("".join(f"{word}\n" for word in words))
-        (self.good / "codes").write_text("#version: 0.2\na b</w>\nab</w> c\n")
+        (folder / "vocab").write_text("".join(f"{word}\n" for word in words))
+        (folder / "codes").write_text("#version: 0.2\na b</w>\nab</w> c\n")
+        shutil.copytree(folder, self.good / "old")
+        torch.save(state, self.good / "old" / "model.pt", _use_new_zipfile_serialization=False)
 
     def use(self, draw: random.Random) -> None:
         state = read_state_dict(self.bad / "model.pt")

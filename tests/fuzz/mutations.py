@@ -1,8 +1,11 @@
-"""Random damage: to bytes, to YAML and JSON values, to the headers of safetensors and npy files."""
+"""Random damage: to bytes, to YAML and JSON values, to what is at a path at all."""
 
 import json
+import os
 import random
-import struct
+import socket
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 NUMBERS = "-1 0 1 2 1e9 1e400 -1e400 .nan nan NaN .inf Infinity null ~ true no '' [] {} [[[]]] 0x_ 0o9 1_000 1:60"
@@ -11,19 +14,40 @@ STRANGE = [
     *NUMBERS.split(" "),
     *SIGNS.split(" "),
     *('""', "{a: {b: c}}", "10000000000000000000000", "9" * 5000, "a" * 300, "[" * 1000, "{" * 1000, "- - -", "? :"),
-    *("!!int ''", "!!float x", "!!binary x", "!!set {a, b}", "!!python/name:os.system", "&a [*a]"),
-    *('"\\U00110000"', '"\\ud800"', '"a\\0b"', "\x00", "\ufeff", "\u2028"),
+    *("!!int ''", "!!float x", "!!binary x", "!!set {a, b}", "!!python/name:os.system", "&a [*a]", "!!omap [a: 1]"),
+    *('"\\U00110000"', '"\\ud800"', '"a\\0b"', "\x00", "\ufeff", "\u2028", "\x1b[2J", "\x85", "\t", "\r"),
+    *("0x" + "f" * 5000, "0b" + "1" * 20000, "0" + "7" * 5000, "59:" * 3000 + "59", "-0.0", "5e-324", "1e308"),
+    *("18446744073709551616", "9223372036854775807", "-9223372036854775809", "1.0e+9", "0.1e1", "1_0.5_0"),
+    *("!!timestamp x", "!!bool x", "!!null x", "!!str {}", "!!map []", "!!seq {}", "!!pairs [a: 1]", "! a", "!<x> a"),
+    *(
+        "%YAML 9.9\n---",
+        "%TAG ! x:\n---",
+        "--- a\n--- b",
+        "{? a}",
+        "{a, a: 1}",
+        "[a: 1, b]",
+        "? [a, b]\n: c",
+        "{[a]: b}",
+    ),
+    *("{x: &b [0, 0], y: *b}", "{&a a: *a}", "<<: {seed: 1}", "{<<: [{a: 1}, {b: 2}]}", "𝔘𝔫𝔦", "ｓｅｅｄ", "٣", "１２"),
 ]
 VALUES: list[Any] = [
-    *(None, True, False, 0, 1, -1, 2, 7, 1.5, -0.0, 1e308, 10**18, 10**30, float("nan"), float("inf")),
-    *("", "x", "\0", "9" * 50, "\ud800", "float32", "F32", "I64"),
-    *([], {}, [0], [None], {"x": 1}, [[[[]]]], [1, 2, 3]),
+    *(None, True, False, 0, 1, -1, 2, 7, 1.5, -0.0, 1e308, 5e-324, 10**18, 10**30, float("nan"), float("inf")),
+    *(2**31, 2**32, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63), 10**400, 1e-300),
+    *("", "x", "\0", "9" * 50, "\ud800", "float32", "F32", "I64", "../x", "é", "\n", "x" * 5000, "nan", "1"),
+    *([], {}, [0], [None], {"x": 1}, [[[[]]]], [1, 2, 3], ["\ud800"], {"": {}}, {"\ud800": 1}, [[0] * 50] * 50),
 ]
-NPY = [
-    *((b"<i8", b"<u8"), (b"<i8", b"<f8"), (b"<i8", b">i8"), (b"<u2", b"<i2"), (b"<u2", b"|O "), (b"<u2", b"<u4")),
-    *((b"(", b"(-"), (b"(", b"(2,"), (b"(", b"(9"), (b"(", b"(99999999"), (b"False", b"True "), (b",)", b",9)")),
-    *((b"{", b"["), (b"'shape'", b"'shapf'")),
-]
+
+
+def alias_bomb(draw: random.Random) -> str:
+    """Return a few lines of YAML that would be very long if they were written out."""
+    fold = draw.choice(["[{0}]", "{{{0}}}"])
+    lines = ["a0: &a0 [x, x]" if fold[0] == "[" else "a0: &a0 {x: 1}"]
+    for number in range(1, draw.choice([5, 30])):
+        names = ", ".join(f"*a{number - 1}" if fold[0] == "[" else f"k{i}: *a{number - 1}" for i in range(9))
+        lines.append(f"a{number}: &a{number} {fold.format(names)}")
+    key = draw.choice(["train", "finetune", "seed", "model", "freeze", "x"])
+    return "\n".join((*lines, f"{key}: *a{len(lines) - 1}"))
 
 
 def damaged_bytes(draw: random.Random, data: bytes) -> bytes:
@@ -53,11 +77,13 @@ def damaged_bytes(draw: random.Random, data: bytes) -> bytes:
 
 def damaged_text(draw: random.Random, text: str) -> str:
     """Give some lines of YAML strange values, keys, places or indentation."""
+    if draw.random() < 0.02:
+        return f"{text}\n{alias_bomb(draw)}\n"
     lines = text.split("\n")
     for _ in range(draw.choice([1, 1, 2, 4])):
         at = draw.randrange(len(lines))
         key, colon, _ = lines[at].partition(":")
-        match draw.randrange(6):
+        match draw.randrange(7):
             case 0 | 1:
                 lines[at] = f"{key}{colon} {draw.choice(STRANGE)}"
             case 2:
@@ -66,6 +92,8 @@ def damaged_text(draw: random.Random, text: str) -> str:
                 lines[at] = " " * draw.randrange(6) + lines[at].lstrip()
             case 4:
                 lines.insert(draw.randrange(len(lines)), lines.pop(at))
+            case 5:
+                lines.insert(draw.randrange(len(lines)), lines[at])
             case _:
                 lines[at] = draw.choice(STRANGE)
     return "\n".join(lines)
@@ -95,57 +123,96 @@ def damaged_value(draw: random.Random, value: Any) -> Any:  # noqa: PLR0911 (one
                 return value[::-1]
             case _:
                 return [*value[:at], damaged_value(draw, value[at]), *value[at + 1 :]]
+    if isinstance(value, str) and value and draw.random() < 0.5:
+        at = draw.randrange(len(value))
+        return value[:at] + draw.choice(["", " ", "\0", "\ud800", value[:at], "é", "\n"]) + value[at + 1 :]
     if isinstance(value, int) and draw.random() < 0.5:
         return value + draw.choice([-1, 1, 2, -value, value, 1000])
     return draw.choice(VALUES)
 
 
 def damaged_json(draw: random.Random, data: bytes) -> bytes:
-    """Damage one value of a JSON text, or its bytes."""
-    if draw.random() < 0.3:
-        return damaged_bytes(draw, data)
+    """Damage one value of a JSON text, its text or its bytes."""
+    match draw.randrange(10):
+        case 0 | 1:
+            return damaged_bytes(draw, data)
+        case 2:
+            return _strange_json(draw, data)
+        case _:
+            value = json.loads(data)
+            for _ in range(draw.choice([1, 1, 2])):
+                value = damaged_value(draw, value)
+            return json.dumps(value, ensure_ascii=draw.random() < 0.9).encode("utf-8", "surrogatepass")
+
+
+def _strange_json(draw: random.Random, data: bytes) -> bytes:
+    """Return JSON text of which programs differ in what they make: doubled keys, nesting, numbers, marks."""
+    text = data.decode()
+    at = draw.randrange(len(text) + 1)
+    depth = draw.choice([100, 5000, 100_000])
+    inserted = draw.choice(
+        [
+            "[" * depth,
+            '{"a":' * depth,
+            "1" + "0" * 5000,
+            "1e400",
+            "-",
+            "NaN",
+            '"\\ud800"',
+            '"\\u0000"',
+            "//",
+            ",",
+            "\ufeff",
+        ]
+    )
     value = json.loads(data)
-    for _ in range(draw.choice([1, 1, 2])):
-        value = damaged_value(draw, value)
-    return json.dumps(value).encode("utf-8", "surrogatepass")
+    return draw.choice(
+        [
+            text[:at] + inserted + text[at:],
+            "[" * depth + text + "]" * depth,
+            "\ufeff" + text,
+            text + text,
+            text.replace("{", '{"version": 1, "version": [], ', 1),
+            text.replace(":", f": {inserted}, ", 1) if isinstance(value, dict) else inserted,
+            text.replace(":", ": " + "[" * depth + "]" * depth + ', "z":', 1),
+            " " * depth,
+            "null",
+        ]
+    ).encode(draw.choice(["utf-8", "utf-8", "utf-8", "utf-16", "utf-32"]), "surrogatepass")
 
 
-def damaged_safetensors(draw: random.Random, data: bytes) -> bytes:
-    """Damage the header of a safetensors file and keep its length right, or some numbers, or any bytes."""
-    size = int.from_bytes(data[:8], "little")
-    header, body = data[8 : 8 + size], bytearray(data[8 + size :])
-    match draw.randrange(5):
-        case 0:
-            return damaged_bytes(draw, data)
-        case 1:  # numbers that are not finite or very large
-            at = draw.randrange(max(len(body) - 8, 1)) // 4 * 4
-            number = draw.choice([float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1e30])
-            body[at : at + 4] = struct.pack("<f", number)
-        case 2:  # one tensor has another's name or shape
-            value = json.loads(header)
-            names = [name for name in value if name != "__metadata__"]
-            if len(names) > 1:
-                one, two = draw.sample(names, 2)
-                value[one], value[two] = value[two], value[one]
-            header = json.dumps(value).encode()
-        case _:
-            header = damaged_json(draw, header)
-    return len(header).to_bytes(8, "little") + header + bytes(body)
+def misplaced(draw: random.Random, path: Path, others: list[Path], endless: tuple[str, ...]) -> None:
+    """Put something else where a file is: nothing, a folder, a link, a device, another file, or something endless."""
+    other = draw.choice([each for each in others if each.is_file() and each.stat().st_size < 1 << 24])
 
+    def link(target: Path | str) -> Callable[[], None]:
+        return lambda: path.symlink_to(target)
 
-def damaged_npy(draw: random.Random, data: bytes) -> bytes:
-    """Damage the header of an npy file and keep its length, or some numbers, or any bytes."""
-    start = data.index(b"\n") + 1
-    match draw.randrange(3):
-        case 0:
-            return damaged_bytes(draw, data)
-        case 1:
-            body = bytearray(data[start:])
-            for _ in range(draw.choice([1, 2, 10])):
-                if body:
-                    at = draw.randrange(len(body))
-                    body[at] = draw.choice([0, 1, 127, 128, 255])
-            return data[:start] + bytes(body)
-        case _:
-            old, new = draw.choice(NPY)
-            return data[:start].replace(old, new) + data[start:]
+    def listen() -> None:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+
+    ways: dict[str, Callable[[], object]] = {
+        "missing": lambda: None,
+        "empty": path.touch,
+        "folder": path.mkdir,
+        "pipe": lambda: os.mkfifo(path),
+        "loop": link(path.name),
+        "link to nothing": link("no such file"),
+        "link to a folder": link("."),
+        "link to another": link(other),
+        "/dev/zero": link("/dev/zero"),
+        "/dev/null": link("/dev/null"),
+        "another": lambda: path.write_bytes(content),
+        "huge": lambda: os.truncate(path, 1 << 42),
+        "zeros": lambda: path.write_bytes(b"\0" * draw.choice([1, 8, 100, 4096])),
+        "below": lambda: (path.mkdir(), (path / path.name).write_bytes(data)),
+    }
+    if len(str(path)) < 100:
+        ways["socket"] = listen
+    name = draw.choice([name for name in ways if name not in {"pipe", "huge"} or name in endless])
+    data, content = path.read_bytes(), other.read_bytes()
+    path.unlink()
+    if name == "huge":
+        path.write_bytes(data)
+    ways[name]()

@@ -8,6 +8,7 @@ repeats. Exit code 1 if there was one.
 
 import argparse
 import os
+import resource
 import signal
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 SECONDS = 20  # for one input, on a busy machine
 MESSAGE = 4000  # characters
+MEMORY = 8 << 30  # bytes
 
 
 class TooSlow(BaseException):
@@ -71,6 +73,7 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from fuzz.kinds import KINDS
 
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a bomb is a MemoryError, not a machine that swaps
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
     parser.add_argument("--count", type=int, default=1000)

@@ -1,12 +1,14 @@
 """Outputs are probed before the work, numbers have bounds, and an empty translation costs no scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import typer
 
 from conftest import Corpus, Done, refused
+from tram.cli.main import app
 from tram.cli.translate import n_best_lines, translated_lines
 from tram.data.corpus import Document, format_that_holds, read_documents, write_documents
 from tram.translation.parts import Translation
@@ -138,3 +140,69 @@ def test_an_empty_translation_costs_neither_the_scores_nor_the_translations(
     written = [document.sentences for document in read_documents(hypothesis)]
     assert [len(document) for document in written] == [len(d.sentences) for d in read_documents(corpus.dev[1])]
     assert written[0][0] == ""
+
+
+# No number is forgotten.
+
+
+def commands(command: Any, name: str = "tram") -> Iterator[tuple[str, Any]]:
+    """The subcommands of a command at any depth, with their names."""
+    if hasattr(command, "commands"):
+        for part, below in command.commands.items():
+            yield from commands(below, f"{name} {part}")
+    else:
+        yield name, command
+
+
+def numbers_in(annotation: Any) -> set[type]:
+    """The kinds of numbers in a type such as `list[int] | None`."""
+    if annotation in (int, float):
+        return {annotation}
+    return {number for part in get_args(annotation) for number in numbers_in(part)}
+
+
+def number_options() -> list[Any]:
+    """Every option and argument of every command that is a number."""
+    return [
+        pytest.param(option, number, id=f"{name} {option.opts[0]}")
+        for name, command in commands(typer.main.get_command(app))
+        for option in command.params
+        for number in numbers_in(option.type_descriptor.annotation)
+    ]
+
+
+@pytest.mark.parametrize(("option", "number"), number_options())
+def test_every_number_has_bounds(option: Any, number: type) -> None:
+    assert option.min is not None, "give typer.Option(min=…)"
+    assert option.max is not None, "give typer.Option(max=…)"
+    if number is float:  # NaN is in every range
+        with pytest.raises(Exception, match="finite"):
+            option.callback(float("nan"))
+
+
+def test_the_walk_finds_the_numbers() -> None:
+    found = {option.id for option in number_options()}
+    assert {"tram prepare --merges", "tram analyze attention --sentences", "tram splice --replaced"} <= found
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "analyze complexity --output OUT --tokens 99999999999",
+        "analyze complexity --output OUT --tokens ²",
+        "analyze complexity --output OUT --repeats 0",
+        "analyze window --output OUT --smooth -1",
+        "analyze attention SOURCE TARGET --model OUT --output OUT --sentences 0 1",
+        "analyze window --output OUT --train --data OUT --start OUT --runs OUT --windows ²",
+        "analyze memory-size SOURCE TARGET --data OUT --start OUT --runs OUT --output OUT --share nan",
+        "suite agreement SOURCE TARGET OUT --distance 1000000000",
+        "suite agreement SOURCE TARGET OUT --seed -1",
+        "splice OUT --train SOURCE TARGET --replaced nan",
+        "splice OUT --train SOURCE TARGET --kinds pronouns=99999999999999999999999",
+        "splice OUT --train SOURCE TARGET --kinds pronouns=²",
+    ],
+)
+def test_numbers_of_analyses_and_suites_are_refused(
+    arguments: str, no_model: None, tram: Command, corpus: Corpus, tmp_path: Path
+) -> None:
+    test_numbers_beyond_reason_are_refused(arguments, no_model, tram, corpus, tmp_path)

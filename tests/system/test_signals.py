@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from conftest import made_up, write_pair
+from tram.config import Config, write_yaml
 from tram.files import locked
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
 PATIENCE = 60.0  # seconds until a slow machine is called stuck
+LIMIT = 2.0  # seconds after a signal in which every process ends, on a machine that is not overloaded
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -23,6 +25,38 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.02)
+
+
+def limit() -> float:
+    """The seconds in which a machine with other work to do has given us `LIMIT` seconds."""
+    return LIMIT * max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def of_group(group: int) -> set[int]:
+    """The living processes of a process group."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):  # it just ended
+            continue
+        if int(its_group) == group and state != "Z":
+            found.add(int(path.parent.name))
+    return found
+
+
+def stop(process: subprocess.Popen[bytes], number: signal.Signals) -> bytes:
+    """Send a signal as a shell does, and return the errors; no process that it started may be left after `LIMIT`."""
+    started = children(process.pid) | {process.pid}
+    began = time.monotonic()
+    if number == signal.SIGINT:  # Ctrl-C is for the whole group of processes
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, error = process.communicate(timeout=PATIENCE)
+    wait_for(lambda: not any(map(alive, started)) and not of_group(process.pid), "the end of all processes")
+    assert time.monotonic() - began < limit()
+    return error
 
 
 def children(pid: int) -> set[int]:
@@ -42,20 +76,27 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
-def preparing(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`tram prepare --workers 2` on a corpus that takes long, in a session of its own, as a terminal starts it."""
-    folder.mkdir()
-    source, target = write_pair(folder, "train", made_up([5] * 20, seed=1))
-    for path in (source, target):
-        path.write_text((path.read_text() + "\n") * 400)
-    command = [sys.executable, "-m", "tram", "prepare", folder / "out", "--train", source, target, "--workers", "2"]
+def command(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of tram in a session of its own, as a terminal starts it."""
+    line = [sys.executable, "-m", "tram", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, start_new_session=True, env=environment) as process:
+    with subprocess.Popen(line, stdout=pipe, stderr=pipe, start_new_session=True, env=environment) as process:
         try:
             yield process
         finally:
             process.kill()
+
+
+@contextmanager
+def preparing(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`tram prepare --workers 2` on a corpus that takes long."""
+    folder.mkdir()
+    source, target = write_pair(folder, "train", made_up([5] * 20, seed=1))
+    for path in (source, target):
+        path.write_text((path.read_text() + "\n") * 400)
+    with command("prepare", folder / "out", "--train", source, target, "--workers", 2) as process:
+        yield process
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -66,19 +107,33 @@ def test_no_worker_outlives_prepare(number: signal.Signals, early: bool, tmp_pat
         wait_for(lambda: len(children(process.pid)) >= 2, "two workers")
         if not early:
             wait_for(lambda: any(path.stat().st_size for path in cache.glob(".*.tmp")), "the first results")
-        started = children(process.pid)
-        if number == signal.SIGINT:  # Ctrl-C is for the whole group of processes
-            os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
-        _, error = process.communicate(timeout=PATIENCE)
-        wait_for(lambda: not any(map(alive, started)), "the end of all workers")
+        error = stop(process, number)
     assert b"Traceback" not in error
     if number != signal.SIGKILL:
         assert process.returncode == 128 + number
         assert error.endswith(b"tram: stopped\n")
         assert not list(cache.glob(".*.tmp")), "temporary files are removed"
     with locked(tmp_path / "folder" / "out"):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_process_outlives_train(number: signal.Signals, configure: Callable[..., Config], tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    write_yaml(tmp_path / "config.yaml", configure(output, updates=10**9, evaluate_every=10**6))
+    with command("train", tmp_path / "config.yaml") as process:
+        wait_for((output / "train" / "checkpoints" / "00000005").exists, "a checkpoint")
+        second = subprocess.run([str(part) for part in process.args], capture_output=True, check=False)  # type: ignore[union-attr]
+        error = stop(process, number)
+    assert second.returncode == 2
+    assert (
+        second.stderr == f"tram: another tram is writing to {output}; wait for it or choose another folder\n".encode()
+    )
+    assert b"Traceback" not in error
+    if number != signal.SIGKILL:
+        assert process.returncode == 130
+        assert error.endswith(b"stopped; run the same command again to continue\n")
+    with locked(output):
         pass
 
 

@@ -1,5 +1,6 @@
 """Configs: a written config is read back unchanged, and a wrong key or value is refused by its name."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -486,3 +487,24 @@ def test_every_number_has_bounds(key: str, value: float) -> None:
         return
     with pytest.raises(InputError, match=r"config\.yaml"):
         checked(Config, values, "config.yaml")
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "0b" + "1" * 20_000, "59:" * 3000 + "59"])
+def test_an_integer_that_python_does_not_write_is_one_short_sentence(config_file: Path, number: str) -> None:
+    message = refused(config_file, f"seed={number}")
+    assert re.search(r"`seed`.*an integer of [\d,]+ bits", message)
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize("target", ["base.yaml", "/dev/zero"], ids=["itself", "a device"])
+def test_a_link_that_leads_to_no_file_is_not_extended(tmp_path: Path, target: str) -> None:
+    (tmp_path / "base.yaml").symlink_to(target)
+    assert "base.yaml" in refused(written(tmp_path, f"extends: base.yaml\n{NEEDED}"))
+
+
+def test_a_config_may_be_a_pipe_that_a_shell_opened() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, NEEDED.encode())
+    os.close(writing)
+    assert Config.load(f"/dev/fd/{reading}").output == Path("run")
+    os.close(reading)

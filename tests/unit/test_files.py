@@ -14,7 +14,7 @@ import pytest
 
 from tram import files
 from tram.errors import InputError
-from tram.files import check_writable, locked, replacing, replacing_folder, write_text
+from tram.files import check_writable, locked, read_json, replacing, replacing_folder, write_text
 
 
 def names(folder: Path) -> set[str]:
@@ -267,6 +267,48 @@ def test_a_file_system_without_fsync_is_no_error(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", refuse)
     write_text(tmp_path / "file", "x")
     assert (tmp_path / "file").read_text() == "x"
+
+
+# What is read.
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+NOT_REGULAR: dict[str, Callable[[Path], None]] = {
+    "a named pipe": fifo,
+    "a folder": Path.mkdir,
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_REGULAR)
+def test_what_would_block_or_never_end_is_not_read(kind: str, tmp_path: Path) -> None:
+    NOT_REGULAR[kind](tmp_path / "file")
+    with pytest.raises(InputError, match=f"is {kind}; put a regular file there"):
+        read_json(tmp_path / "file")
+
+
+def test_a_file_of_terabytes_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.truncate(tmp_path / "file", 1 << 42)
+    with pytest.raises(InputError, match="is larger than"):
+        read_json(tmp_path / "file")
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":', b"\xff", b"", b"1" * 5000])
+def test_text_that_is_not_json_is_a_value_error(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(data)
+    with pytest.raises(ValueError, match=r"\w"):
+        read_json(tmp_path / "file")
+
+
+def test_an_error_is_one_line_that_a_terminal_only_shows() -> None:
+    message = str(InputError("a\nb\x1b[2J\udcff" + "x" * 10_000))
+    assert message.startswith("a\\nb\\x1b[2J\\udcff")
+    assert message.isprintable()
+    assert len(message) < 2100
 
 
 # Locks.

@@ -1,8 +1,10 @@
 """The direction of imports, as the table of packages says: each may import only from packages above its own."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "tram"
 # Packages in one row do not import each other.
 ROWS = [
     {"errors"},
-    {"files", "progress", "measuring", "yaml_files"},
+    {"files", "progress", "measuring"},
+    {"yaml_files"},
     {"config"},
     {"text"},
     {"data"},
@@ -74,3 +77,21 @@ def test_the_model_loads_no_tokeniser(module: str) -> None:
     program = f"import {module}, sys; print(*{{'tokenizers', 'sacremoses', 'sacrebleu', 'typer'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+def test_every_dependency_has_an_exact_current_version() -> None:
+    root = SOURCE.parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    pinned = {
+        name.strip().lower().replace("_", "-"): version
+        for line in (root / "constraints.txt").read_text().splitlines()
+        for name, sign, version in [line.partition("==")]
+        if sign
+    }
+    needed = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    names = {re.split(r"[\s\[<>=!~;]", each)[0].lower().replace("_", "-") for each in needed}
+    assert names - {project["name"]} <= pinned.keys()
+    assert int(pinned["pip"].split(".")[0]) >= 25, "earlier versions have known vulnerabilities"

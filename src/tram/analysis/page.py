@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from markdown_it import MarkdownIt
 
 from tram.errors import InputError
-from tram.files import write_text
+from tram.files import read_json, read_text, write_text
 
 REPORT_ORDER = ("position", "attribution", "planted", "attention", "memory-size", "placement", "window", "complexity")
 SVG = "http://www.w3.org/2000/svg"
@@ -81,8 +81,8 @@ def find_reports(folder: Path) -> list[ReportFiles]:
 def _read_report(folder: Path, name: str) -> ReportFiles:
     paths = {suffix: folder / f"{name}.{suffix}" for suffix in ("md", "json", "svg")}
     try:
-        numbers = json.loads(paths["json"].read_text(encoding="utf-8"))
-        text = paths["md"].read_text(encoding="utf-8")
+        numbers = read_json(paths["json"])
+        text = read_text(paths["md"])
     except (OSError, ValueError) as error:
         raise InputError(
             f"{folder / name}: its .md or .json cannot be read ({error}); run this analysis again"

@@ -5,7 +5,6 @@ results = translate_and_score([("sentence", DIR), ("memory", DIR)], documents, b
 score_text(results[1].score("s-BLEU"))
 """
 
-import json
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
 from tram.evaluation.metrics import Difference, Score, SystemResult, score_systems
-from tram.files import content_fingerprint, fingerprint, write_json
+from tram.files import content_fingerprint, fingerprint, read_json, write_json
 from tram.model.folder import WEIGHTS
 from tram.progress import Progress, plain_warnings
 from tram.translation.translator import Translator
@@ -54,7 +53,7 @@ def translate(
     if cache is not None:
         path = cache / f"{fingerprint([content_fingerprint(folder / WEIGHTS), sources, beam])}.json"
         if path.exists():
-            return list(json.loads(path.read_text(encoding="utf-8")))
+            return list(read_json(path))
     translator = Translator.load(folder, beam=beam)
     with plain_warnings(), Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
         translations = list(translator.translate_documents(sources, progress.advance))

@@ -22,7 +22,7 @@ import numpy as np
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter
 from tram.errors import InputError
-from tram.files import content_fingerprint, fingerprint, replacing_folder, write_json
+from tram.files import content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
@@ -166,7 +166,7 @@ class Recipe:
             return
         try:
             # Settings that are newer than the run have their defaults.
-            stored = FinetuneConfig.with_current_keys(dict(json.loads(path.read_text(encoding="utf-8"))))
+            stored = FinetuneConfig.with_current_keys(dict(read_json(path)))
             before = FinetuneConfig().model_dump(mode="json") | stored
         except (ValueError, TypeError, OSError):
             raise InputError(f"{path}: is damaged; remove the folder {path.parent} and run again") from None
@@ -224,7 +224,7 @@ def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
     if share == 1:
         return data
     whole = PreparedData.open(data)
-    about = json.loads((data / "prepared.json").read_text(encoding="utf-8"))
+    about = read_json(data / "prepared.json")
     key = fingerprint([about, share, seed])
     folder = runs / f"data-{key}"
     if (folder / "prepared.json").exists():

@@ -7,8 +7,8 @@ The paper says that larger windows converge faster and more stably. An update of
 tokens, so the report shows the loss by tokens as well, and the spread with and without a correction for it.
 """
 
-import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,10 @@ from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
 from tram.analysis.variants import Recipe, Variant, Window, train_all
 from tram.config import Config, checked
+from tram.data.text_files import Lines
 from tram.errors import InputError
 from tram.evaluation.significance import Values
+from tram.files import parse_json, regular_file
 from tram.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -68,16 +70,19 @@ def read_curve(run: Path) -> LossCurve:
     rows = [row for row in read_metrics(path) if row.keys() >= set(keys)]
     if len(rows) < 2:
         raise InputError(f"{path}: has too few losses for a curve ({len(rows)}); train with a smaller log_every")
-    columns = [np.array([row[key] for row in rows], dtype=np.float64) for key in keys]
+    try:
+        columns = [np.array([row[key] for row in rows], dtype=np.float64) for key in keys]
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"{path}: has an update, tokens or nll that is not a number; give another run") from None
     return LossCurve(window_name(config.finetune.window), run, *columns)
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a metrics.jsonl."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in Lines(regular_file(path)):
         try:
-            found.append(dict(json.loads(line)))
+            found.append(dict(parse_json(line)))
         except (ValueError, TypeError):
             raise InputError(
                 f"{path}:{number}: is not JSON; remove this line, which may be incomplete because a run was killed"
@@ -102,7 +107,7 @@ def parse_window(text: str) -> Window:
     """Parse a window: `5` is one drawn from 1 to 5, as in the paper; `document` is the whole document."""
     if text == "document":
         return "document"
-    if not text.isdigit() or int(text) < 1:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
         raise InputError(f"window `{text}`: give a number of sentences of at least 1, or `document`")
     return 1, int(text)
 

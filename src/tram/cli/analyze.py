@@ -3,6 +3,7 @@
 Each subcommand imports what it needs, so that `tram --help` stays fast.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import exit_on_interrupt
-from tram.cli.options import Beam
+from tram.cli.options import MANY, Beam, finite
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ Model = Annotated[Path, typer.Option("--model", help="Model folder, or output fo
 Output = Annotated[Path, typer.Option("--output", help="Folder for NAME.json, NAME.svg, NAME.png and NAME.md.")]
 SourceDocuments = Annotated[Path, typer.Argument(help="Source documents.")]
 ReferenceDocuments = Annotated[Path, typer.Argument(help="Their reference translations.")]
-MaxDocuments = Annotated[int | None, typer.Option("--documents", help="Use only the first N documents.", metavar="N")]
+MaxDocuments = Annotated[
+    int | None, typer.Option("--documents", min=1, max=MANY, help="Use only the first N documents.", metavar="N")
+]
 
 
 # Analyses of a trained model: position, attribution, planted, attention; and all of them on one page.
@@ -44,7 +47,7 @@ def position(
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Model to compare with.")] = None,
     hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --model.")] = None,
     baseline_hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --baseline.")] = None,
-    bin: Annotated[int, typer.Option(min=1, help="Sentences per bin.")] = 10,
+    bin: Annotated[int, typer.Option(min=1, max=MANY, help="Sentences per bin.")] = 10,
     beam: Beam = 5,
 ) -> None:
     """Compare s-BLEU with a baseline by the sentence's index in its document."""
@@ -74,8 +77,8 @@ def attribution(
     model: Annotated[list[Path], typer.Option("--model", help="Model folder; repeat it to compare several models.")],
     output: Output,
     documents: MaxDocuments = None,
-    longest: Annotated[int, typer.Option(min=1, help="All distances over this share one range.")] = 100,
-    bin: Annotated[int, typer.Option(min=1, help="Distances per range.")] = 10,
+    longest: Annotated[int, typer.Option(min=1, max=MANY, help="All distances over this share one range.")] = 100,
+    bin: Annotated[int, typer.Option(min=1, max=MANY, help="Distances per range.")] = 10,
 ) -> None:
     """Measure the gradient of a sentence's loss with respect to earlier sentences, by distance."""
     from tram.analysis.attribution import attribution as analysis
@@ -92,8 +95,8 @@ def planted(
     suite: Annotated[Path, typer.Argument(help="Contrastive suite with distances, for example of `tram synthetic`.")],
     model: Model,
     output: Output,
-    items: Annotated[int, typer.Option(min=1, help="Maximum number of items per distance.")] = 60,
-    longest: Annotated[int, typer.Option(min=2, help="Maximum distance.")] = 20,
+    items: Annotated[int, typer.Option(min=1, max=MANY, help="Maximum number of items per distance.")] = 60,
+    longest: Annotated[int, typer.Option(min=2, max=MANY, help="Maximum distance.")] = 20,
 ) -> None:
     """Measure gradient and effect of the sentences before each item of a contrastive suite, by planted distance."""
     from tram.analysis.planted import planted as analysis
@@ -118,11 +121,15 @@ def attention(
     reference: ReferenceDocuments,
     model: Model,
     output: Output,
-    documents: Annotated[int, typer.Option(min=1, help="Search only the first N documents.", metavar="N")] = 10,
-    document: Annotated[int | None, typer.Option(min=1, help="Search only this document.")] = None,
+    documents: Annotated[
+        int, typer.Option(min=1, max=MANY, help="Search only the first N documents.", metavar="N")
+    ] = 10,
+    document: Annotated[int | None, typer.Option(min=1, max=MANY, help="Search only this document.")] = None,
     sentences: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="Show this pair of an earlier and a later sentence instead of the best pair."),
+        typer.Option(
+            min=1, max=MANY, help="Show this pair of an earlier and a later sentence instead of the best pair."
+        ),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Search only this memory unit, for example decoder.5.self; by default all.")
@@ -131,7 +138,7 @@ def attention(
         RankOption,
         typer.Option(help="Rank paths by what the later word loses without the earlier one (effect), or by attention."),
     ] = RankOption.effect,
-    reach: Annotated[int, typer.Option(min=1, help="How many sentences back the search goes.")] = 3,
+    reach: Annotated[int, typer.Option(min=1, max=MANY, help="How many sentences back the search goes.")] = 3,
 ) -> None:
     """Show maps of update and output attention, and find the strongest paths word → slot → later word."""
     from tram.analysis.attention import attention as analysis
@@ -155,7 +162,7 @@ def analyze_all(
     output: Output,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Model to compare with, for `position`.")] = None,
     documents: MaxDocuments = None,
-    bin: Annotated[int, typer.Option(min=1, help="Sentences per bin of `position` and `attribution`.")] = 10,
+    bin: Annotated[int, typer.Option(min=1, max=MANY, help="Sentences per bin of `position` and `attribution`.")] = 10,
     tokens: Annotated[str, typer.Option(help="Document lengths in tokens, for `complexity`.")] = "100,200,500,1000",
 ) -> None:
     """Run all analyses that need no training, and write one page, OUTPUT/index.html, with all reports in OUTPUT."""
@@ -220,8 +227,11 @@ def read_translations(path: Path, references: list[list[str]]) -> list[list[str]
 DATA = typer.Option("--data", help="Folder of `tram prepare` to train on.")
 START = typer.Option("--start", help="Sentence model that is finetuned; a memory is removed first.")
 RUNS = typer.Option("--runs", help="Folder for the trained models; finished ones are not trained again.")
-Updates = Annotated[int, typer.Option(help="Number of updates of each finetuning.")]
-DocumentShare = Annotated[float, typer.Option("--share", help="Share of the training documents to train on.")]
+Updates = Annotated[int, typer.Option(min=1, max=MANY, help="Number of updates of each finetuning.")]
+DocumentShare = Annotated[
+    float,
+    typer.Option("--share", min=0, max=1, callback=finite, help="Share of the training documents to train on."),
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="Config with a finetune section; by default the default settings.")
 ]
@@ -230,7 +240,8 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the config, as finetune.documents=4."),
 ]
 Seed = Annotated[
-    int, typer.Option(min=0, help="Seed of new weights, of the choice and order of documents, of dropout.")
+    int,
+    typer.Option(min=0, max=2**63 - 1, help="Seed of new weights, of the choice and order of documents, of dropout."),
 ]
 
 
@@ -242,9 +253,10 @@ def complexity(
         typer.Option("--model", help="Measure models with the sizes of this one; by default 256 wide, 4+2 layers."),
     ] = None,
     tokens: Annotated[str, typer.Option(help="Document lengths in tokens.")] = "100,200,500,1000,2000,5000,10000",
-    repeats: Annotated[int, typer.Option(help="Number of measurements; the median counts.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Number of measurements; the median counts.")] = 3,
     longest: Annotated[
-        int | None, typer.Option(help="Maximum tokens for the document model, whose time grows quadratically.")
+        int | None,
+        typer.Option(min=1, max=MANY, help="Maximum tokens for the document model, whose time grows quadratically."),
     ] = None,
 ) -> None:
     """Measure time and memory of decoding by document length: sentence, memory and document model."""
@@ -274,7 +286,7 @@ def window(
     config: ConfigFile = None,
     overrides: Overrides = None,
     seed: Seed = 1,
-    smooth: Annotated[int, typer.Option(help="Logged losses per running mean.")] = 25,
+    smooth: Annotated[int, typer.Option(min=1, max=MANY, help="Logged losses per running mean.")] = 25,
 ) -> None:
     """Compare the training loss of several optimisation windows, of finished runs or of runs trained here."""
     from tram.analysis import window as analysis
@@ -379,11 +391,13 @@ def write_report(report: "Report", output: Path) -> None:
 
 
 def parse_integers(option: str, text: str) -> list[int]:
-    """Parse comma-separated integers: `100,200` → [100, 200]."""
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {text}: give whole numbers separated by commas, for example 100,200") from None
+    """Parse comma-separated positive integers: `100,200` → [100, 200]."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch("[0-9]{1,7}", part) and int(part) for part in parts):
+        raise InputError(
+            f"{option} {text}: give whole numbers below ten million separated by commas, for example 100,200"
+        )
+    return [int(part) for part in parts]
 
 
 def parse_named_model(text: str) -> tuple[str, Path]:

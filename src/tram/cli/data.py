@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tram.cli.console import pairs, report
-from tram.cli.options import CorpusFormat, Json
+from tram.cli.options import CorpusFormat, Json, finite
 
 
 class Pipeline(StrEnum):
@@ -42,17 +42,23 @@ def prepare(
     text: Annotated[
         Path | None, typer.Option("--text", help="Use this folder's text.json instead of learning one.")
     ] = None,
-    merges: Annotated[int, typer.Option(help="BPE merges to learn.")] = 30_000,
+    merges: Annotated[int, typer.Option(min=0, max=1_000_000, help="BPE merges to learn.")] = 30_000,
     pipeline: Annotated[
         Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
     ] = Pipeline.moses,
     source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
     held_out: Annotated[
-        float, typer.Option(help="Share of the training documents held out to monitor training; 0: none.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            callback=finite,
+            help="Share of the training documents held out to monitor training, below 1; 0: none.",
+        ),
     ] = 0.01,
-    seed: Annotated[int, typer.Option(help="Decides which documents are held out.")] = 1,
-    workers: Annotated[int | None, typer.Option(help="Processes; by default one per core.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides which documents are held out.")] = 1,
+    workers: Annotated[int | None, typer.Option(min=1, max=1000, help="Processes; by default one per core.")] = None,
     format: CorpusFormat = None,
 ) -> None:
     """Turn raw parallel documents into ids: learn the text pipeline, encode, hold documents out."""

@@ -3,6 +3,7 @@
 What a subcommand needs is imported inside it, so that `tram --help` answers at once.
 """
 
+import io
 import signal
 import sys
 from collections.abc import Iterator
@@ -80,6 +81,8 @@ def stoppable() -> Iterator[None]:
 
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files come out as they are on the disk
     try:
         with stoppable():
             app(gathered(sys.argv[1:]), prog_name="tram")
@@ -92,6 +95,13 @@ def main() -> None:
     except Stopped as signalled:
         print("tram: stopped", file=sys.stderr)
         sys.exit(128 + signalled.number)
+    except UnicodeEncodeError as error:
+        character = error.object[error.start].encode("unicode_escape").decode()
+        print(f"tram: {character} cannot be written as {error.encoding}; use UTF-8 and names in it", file=sys.stderr)
+        sys.exit(2)
+    except MemoryError:
+        print("tram: the memory of this machine is full; give less input or smaller settings", file=sys.stderr)
+        sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -24,6 +24,8 @@ def finite(value: float) -> float:
     return value
 
 
+MANY = 10**9  # documents, items, sentences, updates: more is a slip of the keyboard
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; another seed makes another choice.")]
 Json = Annotated[
     Path | None,
     typer.Option("--json", callback=writable, help="Also write the result here as JSON; - for standard output."),

@@ -1,11 +1,13 @@
 """The command `tram splice`: training documents in which context decides, put together from real sentences."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tram.cli.console import pairs
+from tram.cli.options import MANY, Seed, finite
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,16 +20,20 @@ def splice(
         list[str],
         typer.Option("--train", metavar="SOURCE TARGET", help="Aligned documents to take sentences from; repeatable."),
     ],
-    documents: Annotated[int, typer.Option(min=1, help="Documents of each kind.")] = 10_000,
+    documents: Annotated[int, typer.Option(min=1, max=MANY, help="Documents of each kind.")] = 10_000,
     kinds: Annotated[
         str, typer.Option(help="What context decides; NAME=COUNT for another number of documents than --documents.")
     ] = "pronouns,address,terms",
-    max_characters: Annotated[int, typer.Option(min=20, help="Longest source sentence: short ones teach faster.")] = 75,
+    max_characters: Annotated[
+        int, typer.Option(min=20, max=100_000, help="Longest source sentence: short ones teach faster.")
+    ] = 75,
     replaced: Annotated[
         float,
-        typer.Option(min=0, max=1, help='Share of the sentences with "it" in which it replaces a noun phrase.'),
+        typer.Option(
+            min=0, max=1, callback=finite, help='Share of the sentences with "it" in which it replaces a noun phrase.'
+        ),
     ] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed; another seed makes other documents.")] = 1,
+    seed: Seed = 1,
     source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
     target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
     format: Annotated[str | None, typer.Option(help="Document format; detected if not given.")] = None,
@@ -67,7 +73,7 @@ def _wanted(kinds: str, documents: int) -> "dict[Kind, int]":
         kind = next((kind for kind in KINDS if kind == name), None)
         if kind is None:
             raise InputError(f"--kinds {kinds}: {name!r} is not a kind; choose from {', '.join(KINDS)}")
-        if mark and (not count.isdecimal() or int(count) < 1):
+        if mark and (not re.fullmatch("[0-9]{1,9}", count) or int(count) < 1):
             raise InputError(f"--kinds {kinds}: {count!r} is not a number of documents; write {name}=1000, for example")
         wanted[kind] = int(count) if mark else documents
     return wanted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import report
-from tram.cli.options import Beam, CorpusFormat, History, Json, ModelFolder
+from tram.cli.options import MANY, Beam, CorpusFormat, History, Json, ModelFolder, Seed
 from tram.errors import InputError
 from tram.progress import plain_warnings
 
@@ -195,9 +195,10 @@ def agreement(
     target: Target,
     out: Out,
     add: More = None,
-    items: Annotated[int, typer.Option(min=1, help="Items for each distance.")] = 300,
+    items: Annotated[int, typer.Option(min=1, max=MANY, help="Items for each distance.")] = 300,
     distance: Annotated[
-        list[int] | None, typer.Option(min=1, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3.")
+        list[int] | None,
+        typer.Option(min=1, max=1000, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3."),
     ] = None,
     words: Annotated[
         ProbeWords,
@@ -206,7 +207,7 @@ def agreement(
             "on one and report on the other), or all."
         ),
     ] = ProbeWords.held_out,
-    seed: Annotated[int, typer.Option(help="Another seed, other items.")] = 1,
+    seed: Seed = 1,
     source_language: SourceLanguage = "en",
     target_language: TargetLanguage = "de",
     format: CorpusFormat = None,

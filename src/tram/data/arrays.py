@@ -9,7 +9,6 @@
 `NAME.documents.npy`, and one `prepared.json` that says what is there. It holds `text.json`, the text pipeline, too.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint
+from tram.files import fingerprint, read_json, regular_file
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr
@@ -125,6 +124,7 @@ class Sentences(Sequence[npt.NDArray[Any]]):
 
 def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
     """Return a one-dimensional array of one of some types, memory-mapped unless it is empty."""
+    regular_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -156,7 +156,10 @@ def _largest(ids: npt.NDArray[Any]) -> int:
     return max((int(ids[start : start + PIECE].max()) for start in range(0, len(ids), PIECE)), default=-1)
 
 
-def _ascends(offsets: npt.NDArray[Any]) -> bool:
+def _are_offsets(offsets: npt.NDArray[Any], end: int) -> bool:
+    """Return whether numbers grow from 0 to `end`."""
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != end:
+        return False
     pieces = (offsets[start : start + PIECE + 1] for start in range(0, len(offsets), PIECE))
     return all(bool((piece[1:] >= piece[:-1]).all()) for piece in pieces)
 
@@ -219,9 +222,9 @@ class PreparedData:
             raise InputError(f"{folder}: holds no prepared data (no prepared.json); make it with `tram prepare`")
         damaged = InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again")
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
+            about = read_json(path)
             version = about["version"]
-        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        except (ValueError, KeyError, TypeError, OSError):
             raise damaged from None
         if version != VERSION:
             shown = short_repr(version)
@@ -237,43 +240,46 @@ class PreparedData:
         if name not in self.splits:
             raise InputError(f"{self.folder}: has no split `{name}`, only {', '.join(self.splits)}")
 
-        def load(part: str, largest: int | None = None) -> npt.NDArray[Any]:
-            """Load integers; largest: they are offsets, which grow from 0 to this number."""
-            path = self.folder / f"{name}.{part}.npy"
-            array = _load_array(path, (np.uint16, np.uint32) if largest is None else (np.int64,))
-            if largest is None:
-                good = _largest(array) < self.vocabulary
-            else:
-                good = len(array) > 0 and array[0] == 0 and array[-1] == largest and _ascends(array)
+        def load(part: str, *types: type) -> npt.NDArray[Any]:
+            return _load_array(self.folder / f"{name}.{part}.npy", types)
+
+        def check(part: str, good: bool) -> None:
             if not good:
-                raise _damaged(path)
-            return array
+                raise _damaged(self.folder / f"{name}.{part}.npy")
 
-        def side(which: str) -> Sentences:
-            ids = load(f"{which}.ids")
-            return Sentences(ids, load(f"{which}.offsets", len(ids)))
-
-        source, target = side("source"), side("target")
-        if len(source) != len(target):
-            raise _damaged(self.folder / f"{name}.target.offsets.npy")
-        documents = load("documents", len(source))
+        sides = ("source", "target")
+        source, target = (
+            Sentences(load(f"{side}.ids", np.uint16, np.uint32), load(f"{side}.offsets", np.int64)) for side in sides
+        )
+        documents = load("documents", np.int64)
         sizes = {
             "documents": len(documents) - 1,
             "sentences": len(source),
             "source_tokens": len(source.ids),
             "target_tokens": len(target.ids),
         }
-        if sizes != self.splits[name]:
+        if sizes != self.splits[name]:  # before the values: a damaged header may promise any number of them
             raise InputError(
                 f"{self.folder / 'prepared.json'}: does not describe the split `{name}` beside it; "
                 "run `tram prepare` again"
             )
+        for which, side in zip(sides, (source, target), strict=True):
+            check(f"{which}.offsets", _are_offsets(side.offsets, len(side.ids)))
+            check(f"{which}.ids", _largest(side.ids) < self.vocabulary)
+        check("target.offsets", len(source) == len(target))
+        check("documents", _are_offsets(documents, len(source)))
         return Split(source, target, documents, self.special)
 
     @cached_property
     def special(self) -> SpecialIds:
         """The special ids of the text pipeline."""
-        return self.text().special if (self.folder / "text.json").exists() else SpecialIds()
+        special = self.text().special if (self.folder / "text.json").exists() else SpecialIds()
+        if not special.fit(self.vocabulary):
+            raise InputError(
+                f"{self.folder / 'text.json'}: has special ids beyond the vocabulary of {self.vocabulary:,}; "
+                "run `tram prepare` again"
+            )
+        return special
 
     def text(self) -> TextPipeline:
         """Return the text pipeline that made these ids."""

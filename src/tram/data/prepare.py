@@ -12,6 +12,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
@@ -30,6 +31,7 @@ from tram.files import (
     fingerprint,
     flush_to_disk,
     locked,
+    read_json,
     replacing,
     write_json,
     write_problem,
@@ -81,6 +83,11 @@ class Tokenised:
     path: Path
     sentences: list[int] = field(default_factory=list)  # number per document
     cut: int = 0  # number of sentences that were too long
+
+    @property
+    def cases(self) -> Path:
+        """The file with the counts that truecasers are learnt from."""
+        return self.path.with_suffix(".cases")
 
     def documents(self) -> Iterator[DocumentSides]:
         """Yield both sides of each document."""
@@ -181,8 +188,8 @@ def _identity(pairs: Sequence[FilePair]) -> list[Any]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        about = read_json(path)
+    except (OSError, ValueError, InputError):
         return {}
     return about if isinstance(about, dict) else {}
 
@@ -197,7 +204,8 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
     counts = _read_json(about)
-    if result.path.exists() and counts.get("size") == result.path.stat().st_size:
+    seal = counts.pop("seal", None)  # of the counts and the files: a damaged cache is not reused
+    if seal is not None and seal == _seal(counts, result, count):
         result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
     cases = (Counter[str](), Counter[str]())
@@ -220,10 +228,19 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
         cut = f"{result.cut} sentences of {pair[0].name}"
         progress.say(f"warning: {cut} are longer than {MAX_CHARACTERS:,} characters and are cut")
     if count:
-        write_json(cache / f"{key}.cases", [dict(part) for part in cases])
-    size = result.path.stat().st_size
-    write_json(about, {"sentences": result.sentences, "cut": result.cut, "size": size})
+        write_json(result.cases, [dict(part) for part in cases])
+    counts = {"sentences": result.sentences, "cut": result.cut}
+    write_json(about, counts | {"seal": _seal(counts, result, count)})
     return result
+
+
+def _seal(counts: dict[str, Any], result: Tokenised, count: bool) -> str | None:
+    """Return what identifies the files of a cache and what is said of them; None if one is missing."""
+    try:
+        files = [content_fingerprint(path) for path in (result.path, *((result.cases,) if count else ()))]
+    except (OSError, InputError):
+        return None
+    return fingerprint([counts, *files])
 
 
 @dataclass
@@ -287,11 +304,11 @@ def _learn(
 ) -> TextPipeline:
     """Learn truecasers and BPE from the training documents, or reuse what was learnt before a kill."""
     path = cache / f"{key}.text.json"
-    if path.exists():
+    with suppress(InputError):  # missing or damaged
         return TextPipeline.load(path)
     cases = [Counter[str](), Counter[str]()]
     for part in tokenised:
-        for total, counted in zip(cases, json.loads(part.path.with_suffix(".cases").read_text("utf-8")), strict=True):
+        for total, counted in zip(cases, read_json(part.cases), strict=True):
             total.update(counted)
     truecasers = [Truecaser.learn(total) for total in cases]
     with Progress("learning BPE", unit="sentences") as progress:

@@ -40,7 +40,8 @@ def _open_bytes(path: Path, mode: Literal["rb", "wb"], suffix: str) -> IO[bytes]
     if suffix == ".gz":
         return cast(IO[bytes], _Gzip(open(path, mode), mode))
     if suffix == ".xz":
-        return cast(IO[bytes], lzma.LZMAFile(path, mode))
+        # Not the format that precedes .xz, which has no mark: zeros are an endless number of empty files in it.
+        return cast(IO[bytes], lzma.LZMAFile(path, mode, format=lzma.FORMAT_XZ))
     return open(path, mode)
 
 

@@ -7,7 +7,6 @@ Input are the files that `tram contrast --json` writes. An item that one of the 
 both.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tram.errors import InputError
 from tram.evaluation.address import SHARES
 from tram.evaluation.shares import Formula, by_document
 from tram.evaluation.significance import SAMPLES, SEED, Resampling, Values, interval, p_value
+from tram.files import read_json
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_address(path: Path | str) -> dict[str, Any]:
 
 def _read_json(path: Path | str, command: str) -> Any:
     try:
-        return json.loads(Path(path).read_text("utf-8"))
+        return read_json(Path(path))
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; write it with `{command}`") from None
     except (OSError, ValueError) as error:

@@ -175,6 +175,7 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transf
     """Return the model of a model folder (or the best model of a run folder), in evaluation mode."""
     folder = find_model(folder)
     about = read_model_file(folder)
+    check_memory(about.model, about.vocabulary)  # a file of zeros can be of any size
     model = Transformer(about.model, about.vocabulary).to(dtype)
     load_weights(model, folder / WEIGHTS)
     return model.eval()

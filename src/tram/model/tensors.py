@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tram.errors import InputError
+from tram.files import regular_file
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -45,12 +46,21 @@ def tensor_shapes(path: Path) -> dict[str, Tensor]:
 
 def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tensor]:
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
+        with safe_open(regular_file(path), framework="pt", device=str(device)) as file:
             return {name: value(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-        # Besides its own error: a data type that torch lacks, a size beyond 64 bits
+    except (
+        SafetensorError,
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RuntimeError,
+        MemoryError,
+    ) as error:
+        # Besides its own error: a data type that torch lacks, a size beyond 64 bits or beyond the memory
         raise InputError(f"{path}: is truncated or not a safetensors file ({error}); use another copy of it") from None
 
 

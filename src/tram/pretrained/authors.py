@@ -20,7 +20,7 @@ from torch import Tensor
 
 from tram.config import MemoryConfig, MemorySide, ModelConfig
 from tram.errors import InputError
-from tram.files import check_folder_writable
+from tram.files import check_folder_writable, regular_file
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.subword_files import read_text_pipeline
@@ -206,7 +206,7 @@ def with_slot_norms(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_torch_file(path: Path) -> Any:
     """Load a PyTorch file of tensors, numbers, strings and containers of them; no code is run."""
     try:
-        file = path.open("rb")
+        file = regular_file(path).open("rb")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give the authors' checkpoint file") from error
     try:

@@ -18,7 +18,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint, write_text
+from tram.files import fingerprint, read_text, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.moses import moses
 from tram.text.special_ids import SpecialIds
@@ -204,16 +204,22 @@ def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
 
 
 def _special_ids(values: dict[str, int | list[int]], path: Path) -> SpecialIds:
+    """Return the special ids; whether the vocabulary has them is for whoever knows its size (`SpecialIds.fit`)."""
+    again = "take it from the model's source again"
+    for key, value in SpecialIds().as_dict().items():
+        if type(values.get(key, value)) is not type(value):
+            kind = "a list of ids" if isinstance(value, list) else "an id"
+            raise InputError(f"{path}: `special_ids.{key}` is not {kind}: {again}")
     try:
         return SpecialIds.from_dict(values)
     except TypeError:
-        raise InputError(f"{path}: `special_ids` has an unknown key: take it from the model's source again") from None
+        raise InputError(f"{path}: `special_ids` has an unknown key: {again}") from None
 
 
 def _read(path: Path) -> _File:
     anew = "take it from the model's source again or regenerate it with `tram prepare`"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         header = _Header.model_validate_json(text)
         if header.version > VERSION:
             raise InputError(

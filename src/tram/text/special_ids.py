@@ -52,6 +52,10 @@ class SpecialIds:
         """What the decoder is given before it chooses the first token."""
         return (self.start, *self.target_prefix)
 
+    def fit(self, vocabulary: int) -> bool:
+        """Return whether a vocabulary of this size has all of these ids."""
+        return all(0 <= each < vocabulary for each in (*self.control, *self.reserved))
+
     def longest(self, max_length: int) -> int:
         """Return how many ids of text fit into a sentence of `max_length` ids, on both sides."""
         return max_length - max(self.source_extra, self.target_extra)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import remove, replacing_folder
+from tram.files import read_json, remove, replacing_folder
 from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
@@ -68,8 +68,8 @@ class Checkpoint:
         """Return the contents of progress.json."""
         path = self.folder / PROGRESS
         try:
-            progress: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, RecursionError):
+            progress: dict[str, Any] = dict(read_json(path))
+        except (OSError, ValueError, TypeError):
             raise InputError(
                 f"{path}: is missing or damaged; remove the folder {self.folder} to continue before it"
             ) from None
@@ -88,12 +88,8 @@ class Checkpoint:
         except (ValueError, TypeError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise self.refusal(PROGRESS, reason) from None
-        parts = {}
-        for part in (POSITION, OPTIMIZER):
-            parts[part] = load_tensors(self.folder / part)
-            if name := not_finite(parts[part].items()):
-                raise self.refusal(part, f"`{name}` is not finite")
-        return Contents(standing, position, scaler, parts[POSITION], parts[OPTIMIZER], version or 1)
+        tensors, optimizer = (load_tensors(self.folder / part) for part in (POSITION, OPTIMIZER))
+        return Contents(standing, position, scaler, tensors, optimizer, version or 1)
 
     def refusal(self, part: str, reason: object) -> InputError:
         """Return the error for a file that does not belong to this run or is damaged."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.config import Config, TrainConfig
-from tram.files import write_text
+from tram.files import parse_json, regular_file, write_text
 from tram.training.checkpoints import Standing
 
 
@@ -44,8 +44,8 @@ class Metrics:
         self._board: Any = None
         if not active:
             return
-        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-        write_text(path, "".join(line + "\n" for line in lines if 0 < _update_of(line) <= update))
+        text = regular_file(path).read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        write_text(path, "".join(line + "\n" for line in text.split("\n") if 0 < _update_of(line) <= update))
         self._file = path.open("a", encoding="utf-8")
         self._board = tensorboard(path.parent / "tensorboard", update)
 
@@ -73,8 +73,8 @@ class Metrics:
 def _update_of(line: str) -> int:
     """Return the update of a line of metrics.jsonl; 0 for a line that a kill left incomplete."""
     try:
-        return int(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):
+        return int(parse_json(line)["update"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return 0
 
 

@@ -3,7 +3,6 @@
 train(Config.load("configs/small.yaml"))      # run again after a kill: continues exactly where it stopped
 """
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
-from tram.files import locked, write_json
+from tram.files import locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
@@ -119,8 +118,8 @@ def require_same_data(config: Config, data: PreparedData) -> None:
     if not path.exists():
         return
     try:
-        before = str(json.loads(path.read_text(encoding="utf-8"))["key"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        before = str(read_json(path)["key"])
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{path}: is damaged; remove it if this run was started on the data in {data.folder}"
         ) from None

@@ -15,11 +15,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from tram.errors import InputError
-from tram.files import replacing
+from tram.files import regular_file, replacing
 from tram.model.state import Ragged, State
 from tram.model.tensors import all_finite
 
 VERSION = 1
+MAX_STATE = 1 << 30  # bytes; the memories of a large model are a thousandth of it
 
 
 @dataclass
@@ -67,7 +68,7 @@ class DocumentState:
     def load(cls, path: Path | str) -> Self:
         """Return a saved state."""
         try:
-            data = Path(path).read_bytes()
+            data = regular_file(Path(path), MAX_STATE).read_bytes()
         except FileNotFoundError:
             raise InputError(f"{path}: there is no such file; give a state that `save` wrote") from None
         except OSError as error:

@@ -11,7 +11,6 @@ There is one translation for every sentence, in the same order; that of an empty
 as it is.
 """
 
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -82,7 +81,7 @@ class Translator:
             if not isinstance(value, int) or not 1 <= value <= largest:
                 raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
         penalty = self.length_penalty
-        if not isinstance(penalty, int | float) or not math.isfinite(penalty) or abs(penalty) > MAX_PENALTY:
+        if not isinstance(penalty, int | float) or not abs(penalty) <= MAX_PENALTY:
             raise InputError(f"length penalty {penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
 
     @classmethod
@@ -104,6 +103,11 @@ class Translator:
         if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
             raise InputError(
                 f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}; "
+                "copy the text.json it was trained with"
+            )
+        if text is not None and not (text.vocabulary <= model.vocabulary and text.special.fit(model.vocabulary)):
+            raise InputError(
+                f"{folder / 'text.json'}: has ids beyond the model's vocabulary of {model.vocabulary:,}; "
                 "copy the text.json it was trained with"
             )
         translator = cls(model, text, beam, length_penalty)

@@ -99,6 +99,13 @@ def test_splitting_ids_takes_linear_time() -> None:
     assert growth(work, 5000) < 10
 
 
+def test_packed_zeros_are_refused_at_once(tmp_path: Path) -> None:
+    """They would be an endless number of empty files in the format before .xz."""
+    (tmp_path / "zeros.xz").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match=r"is truncated or not a \.xz file"):
+        list(Lines(tmp_path / "zeros.xz"))
+
+
 def test_a_packed_line_that_fills_the_memory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.xz"
     with lzma.open(path, "wb", preset=0) as file:

@@ -140,6 +140,28 @@ def test_a_kill_at_any_step_costs_only_the_rest(
     assert contents(out) == contents(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("damage", [b"", b"[", b'{"seal": null}', b'["x"]', b"\xff"])
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".cases", ".text.json"])
+def test_a_damaged_cache_is_made_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, damage: bytes
+) -> None:
+    prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    caches = [path for path in (tmp_path / "out" / ".cache").iterdir() if path.name.endswith(suffix)]
+    assert caches
+    for path in caches:
+        path.write_bytes(damage)
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
 def test_a_kill_leaves_the_previous_data_complete_or_invalid(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,8 +310,16 @@ def test_impossible_settings_are_refused(
     tmp_path: Path, pair: tuple[Path, Path], tram: Command, option: str, value: float
 ) -> None:
     done = tram("prepare", tmp_path / "out", "--train", *pair, option, value)
-    refused(done, option.strip("-"), str(value))
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert option in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("setting", "value"), [("held_out", 1.0), ("held_out", float("nan")), ("merges", -1)])
+def test_impossible_settings_of_a_program_are_refused(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=r"give a number from 0"):
+        PrepareSettings(**{setting: value})  # type: ignore[arg-type]
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:

@@ -1,6 +1,7 @@
 """Special ids: templates around a sentence, and their way into text.json and back."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,21 @@ def test_an_unknown_special_id_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"banned"', '"forbidden"'))
     with pytest.raises(InputError, match="special_ids"):
         TextPipeline.load(path)
+
+
+@pytest.mark.parametrize("value", ["7", "null", '["x"]', "{}", "true"])
+def test_a_special_id_of_another_type_is_refused(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "text.json"
+    pipeline(NLLB).save(path)
+    path.write_text(path.read_text().replace('"banned":[0,1,3]', f'"banned":{value}'))
+    with pytest.raises(InputError, match="special_ids"):
+        TextPipeline.load(path)
+
+
+@pytest.mark.parametrize("ids", [{"end": -1}, {"source_prefix": (99,)}, {"reserved": (10,)}, {"banned": (2**70,)}])
+def test_ids_beyond_a_vocabulary_do_not_fit(ids: dict[str, Any]) -> None:
+    assert SpecialIds().fit(10)
+    assert not SpecialIds(**ids).fit(10)
 
 
 def test_reserved_characters_have_the_last_ids_and_come_back() -> None:

@@ -203,6 +203,17 @@ def test_at_full_depth_gradients_go_through_all_pieces_of_a_window(
     assert_same(found, expected_gradients(stage, made, range(made.labels.shape[1]), weighting))
 
 
+@pytest.mark.parametrize("depth", [1, 2, "full"])
+@pytest.mark.parametrize("tokens", [1, 9, 20])
+def test_pieces_equal_whole_documents_with_memories_in_two_layers_of_both_sides(depth: int | str, tokens: int) -> None:
+    """In float64; the longest chain of memories there is in a model of two layers."""
+    split = example(FIXED).split
+    pieces, whole = (stage_of(model_of("both", depth, (0, 1)), split, tokens=n) for n in (tokens, 10_000))
+    found = update_gradients(pieces)
+    assert {gradient.dtype for gradient in found.values()} == {torch.float64}
+    assert_same(found, update_gradients(whole))
+
+
 @pytest.mark.parametrize("side", SIDES)
 @given(documents=lengths, window=windows, tokens=st.integers(1, 40))
 @very_few

@@ -88,7 +88,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path, "give a state that `save` wrote")
+    refused(tmp_path, "is a folder")
 
 
 @given(st.data())
@@ -99,6 +99,29 @@ def test_a_truncated_file_is_refused(tmp_path_factory: pytest.TempPathFactory, d
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
     refused(path, "damaged")
+
+
+DAMAGES: dict[str, Callable[[dict[str, torch.Tensor], str], object]] = {
+    "another shape": lambda tensors, name: tensors.update({name: tensors[name][:, :2].contiguous()}),
+    "more documents": lambda tensors, name: tensors.update({name: tensors[name].repeat(2, 1, 1)}),
+    "a missing unit": lambda tensors, name: tensors.pop(name),
+    "an unknown unit": lambda tensors, name: tensors.update({"encoder.9.self/M": tensors[name].clone()}),
+    "an unknown key": lambda tensors, name: tensors.update({f"{name}M": tensors[name].clone()}),
+    "rows of many lengths": lambda tensors, name: tensors.update({f"{name}/lengths": torch.tensor([3])}),
+    "no number": lambda tensors, name: tensors[name][0, 0].fill_(torch.nan),
+    "infinity": lambda tensors, name: tensors[name][0, 0].fill_(-torch.inf),
+    "integers": lambda tensors, name: tensors.update({name: tensors[name].long()}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_state_is_refused_before_it_is_used(damage: str, state: DocumentState, tmp_path: Path) -> None:
+    tensors = state.fork().state.tensors()
+    DAMAGES[damage](tensors, "decoder.1.self/M")
+    about = {"version": str(VERSION), "model": state.model, "sentences": "4"}
+    save_file(tensors, tmp_path / "damaged.safetensors", metadata=about)
+    with pytest.raises(InputError):
+        translator().checked(DocumentState.load(tmp_path / "damaged.safetensors"))
 
 
 @given(st.binary(max_size=200))

@@ -1,0 +1,229 @@
+"""Random damage to files of tensors and arrays, most of which stay valid files: other shapes, types, names, numbers."""
+
+import io
+import json
+import math
+import random
+import struct
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fuzz.mutations import STRANGE, damaged_bytes, damaged_json
+
+SIZES = {
+    **{"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8, "BOOL": 1},
+    **{"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "F4": 1, "F6_E2M3": 1},
+}
+NUMBERS = [float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1e30, -0.0, 1e-45]
+NPY = [
+    *((b"<i8", b"<u8"), (b"<i8", b"<f8"), (b"<i8", b">i8"), (b"<u2", b"<i2"), (b"<u2", b"|O "), (b"<u2", b"<u4")),
+    *((b"(", b"(-"), (b"(", b"(2,"), (b"(", b"(9"), (b"(", b"(99999999"), (b"False", b"True "), (b",)", b",9)")),
+    *((b"{", b"["), (b"'shape'", b"'shapf'"), (b"<u2", b"<M8"), (b"<i8", b"<c8"), (b"(", b"(" * 500), (b"(", b"(0x")),
+    *((b"\x93NUMPY\x01", b"\x93NUMPY\x02"), (b"\x93NUMPY\x01", b"\x93NUMPY\x03"), (b"\x93NUMPY\x01", b"\x93NUMPY\x09")),
+]
+DTYPES = ["<u2", "<u4", "<i8", ">i8", "<i4", "<u8", "<f4", "<f8", "<f2", "<c16", "|b1", "|u1", "|S3", "<U2", "<M8[s]"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tensor of a safetensors file."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+
+def damaged_safetensors(draw: random.Random, data: bytes) -> bytes:
+    """Damage the bytes, the header, the offsets, or the tensors of a file that stays valid."""
+    size = int.from_bytes(data[:8], "little")
+    header, body = data[8 : 8 + size], data[8 + size :]
+    match draw.randrange(8):
+        case 0:
+            return damaged_bytes(draw, data)
+        case 1:
+            header = damaged_json(draw, header)
+        case 2:
+            length = draw.choice([0, 1, 8, size - 1, size + 1, 10**8 - 8, 10**8 + 1, 2**31, 2**63, 2**64 - 1])
+            return length.to_bytes(8, "little") + draw.choice([header, b"", b"{}"]) + body
+        case 3:
+            header = _other_offsets(draw, header)
+        case _:
+            return _valid(draw, header, body)
+    return len(header).to_bytes(8, "little") + header + body
+
+
+def _other_offsets(draw: random.Random, header: bytes) -> bytes:
+    """Overlap two tensors, leave a gap, turn offsets round, or point behind the end."""
+    value = json.loads(header)
+    names = [name for name in value if name != "__metadata__"]
+    if not names:
+        return header
+    one, two = value[draw.choice(names)], value[draw.choice(names)]
+    start, end = one["data_offsets"]
+    one["data_offsets"] = draw.choice(
+        [two["data_offsets"], [end, start], [start + 4, end + 4], [0, 2**64 - 1], [2**64, 1], [-4, 0], [start], [0, 0]]
+    )
+    if draw.random() < 0.3:
+        one["shape"] = draw.choice([[2**63, 2], [2**32, 2**32], [0, 2**63], [-1], [1] * 100, [], [1.5], None])
+    return json.dumps(value).encode()
+
+
+def _valid(draw: random.Random, header: bytes, body: bytes) -> bytes:
+    """Change tensors and metadata, and write a valid file."""
+    value = json.loads(header)
+    metadata = value.pop("__metadata__", None)
+    entries = [
+        Entry(name, each["dtype"], each["shape"], body[slice(*each["data_offsets"])]) for name, each in value.items()
+    ]
+    for _ in range(draw.choice([1, 1, 2])):
+        entries = _other_entries(draw, entries)
+    if metadata is not None and draw.random() < 0.15:
+        key = draw.choice(list(metadata))
+        metadata[key] = draw.choice([*STRANGE[:60], "", "99", " 1 ", "١", "1.0", "-1", str(2**63), "9" * 5000])
+    if draw.random() < 0.05:
+        metadata = draw.choice([None, {}, {"x": "y"}])
+    return written(entries, metadata)
+
+
+def written(entries: list[Entry], metadata: Any = None) -> bytes:
+    """Return a safetensors file."""
+    value: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    start = 0
+    for entry in entries:
+        end = start + len(entry.data)
+        value[entry.name] = {"dtype": entry.dtype, "shape": entry.shape, "data_offsets": [start, end]}
+        start = end
+    header = json.dumps(value).encode()
+    return len(header).to_bytes(8, "little") + header + b"".join(entry.data for entry in entries)
+
+
+def _other_entries(draw: random.Random, entries: list[Entry]) -> list[Entry]:  # noqa: PLR0911, PLR0912 (one for each kind)
+    if not entries:
+        return [Entry(draw.choice(["", "x", "a/b", "memory/lengths"]), "F32", [1], b"\0\0\0\0")]
+    at = draw.randrange(len(entries))
+    before, entry, after = entries[:at], entries[at], entries[at + 1 :]
+    other = draw.choice(entries)
+    match draw.randrange(11):
+        case 0:
+            return before + after
+        case 1:
+            name = draw.choice(["", "x", "é", entry.name + "/lengths", entry.name + "x", "a" * 3000, entry.name[:-1]])
+            return [*before, replace(entry, name=name), *after]
+        case 2:
+            return [*entries, replace(other, name=draw.choice(["", "x", other.name + "/lengths", other.name + ".x"]))]
+        case 3:  # the values of another one
+            return [*before, replace(other, name=entry.name), *after]
+        case 4:
+            return [*before, replace(entry, shape=_other_shape(draw, entry.shape)), *after]
+        case 5:
+            return [*before, _of_type(entry, draw.choice(list(SIZES))), *after]
+        case 6:
+            dtype = draw.choice(list(SIZES))
+            return [_of_type(each, dtype) for each in entries]
+        case 7:  # more or fewer rows
+            return [*before, _resized(draw, entry), *after]
+        case 8:  # the same bytes as another type
+            for dtype in draw.sample(list(SIZES), len(SIZES)):
+                if len(entry.data) == math.prod(entry.shape) * SIZES[dtype]:
+                    return [*before, replace(entry, dtype=dtype), *after]
+            return entries
+        case 9:
+            return [*before, _with_number(draw, entry), *after]
+        case _:
+            return [_with_number(draw, each, everywhere=True) for each in entries]
+
+
+def _other_shape(draw: random.Random, shape: list[int]) -> list[int]:
+    count = math.prod(shape)
+    return draw.choice([shape[::-1], [count], [1, *shape], [*shape, 1], [1, count], [count, 1], [*shape, 1, 1, 1]])
+
+
+def _of_type(entry: Entry, dtype: str) -> Entry:
+    """Return a tensor of another type, with zeros, or ones for text that holds indices."""
+    return replace(entry, dtype=dtype, data=bytes(math.prod(entry.shape) * SIZES[dtype]))
+
+
+def _resized(draw: random.Random, entry: Entry) -> Entry:
+    if not entry.shape:
+        return replace(entry, shape=[0], data=b"")
+    shape = [*entry.shape]
+    axis = draw.randrange(len(shape))
+    shape[axis] = draw.choice([0, 1, shape[axis] + 1, shape[axis] * 2, max(shape[axis] - 1, 0)])
+    size = math.prod(shape) * SIZES.get(entry.dtype, 4)
+    return replace(
+        entry, shape=shape, data=(entry.data * (size // max(len(entry.data), 1) + 1))[:size].ljust(size, b"\0")
+    )
+
+
+def _with_number(draw: random.Random, entry: Entry, everywhere: bool = False) -> Entry:
+    """Put a number that is not finite or very large into a tensor."""
+    number = draw.choice(NUMBERS)
+    packed = {
+        "F64": struct.pack("<d", number),
+        "F32": struct.pack("<f", number),
+        "F16": struct.pack("<e", number if abs(number) < 6e4 or not math.isfinite(number) else 6e4),
+        "BF16": struct.pack("<f", number)[2:],
+    }.get(entry.dtype, draw.choice([b"\xff" * 8, b"\x7f" * 8, b"\0" * 8])[: SIZES.get(entry.dtype, 1)])
+    count = len(entry.data) // len(packed)
+    if not count:
+        return entry
+    if everywhere:
+        return replace(entry, data=packed * count)
+    at = draw.randrange(count) * len(packed)
+    return replace(entry, data=entry.data[:at] + packed + entry.data[at + len(packed) :])
+
+
+def damaged_npy(draw: random.Random, data: bytes) -> bytes:
+    """Damage the bytes, the header or the numbers of an npy file, or write another array."""
+    start = data.index(b"\n") + 1
+    match draw.randrange(6):
+        case 0:
+            return damaged_bytes(draw, data)
+        case 1:
+            body = bytearray(data[start:])
+            for _ in range(draw.choice([1, 2, 10])):
+                if body:
+                    at = draw.randrange(len(body))
+                    body[at] = draw.choice([0, 1, 127, 128, 255])
+            return data[:start] + bytes(body)
+        case 2:
+            old, new = draw.choice(NPY)
+            return data[:start].replace(old, new) + data[start:]
+        case 3:  # a header of any length
+            header = draw.choice(STRANGE).encode("utf-8", "surrogatepass")[:60000]
+            return data[:8] + len(header).to_bytes(2, "little") + header + data[start:]
+        case _:
+            return _other_array(draw, data)
+
+
+def _other_array(draw: random.Random, data: bytes) -> bytes:
+    """Write a valid file with other numbers, another type, another shape or another kind of array."""
+    array = np.load(io.BytesIO(data))
+    match draw.randrange(8):
+        case 0:
+            with np.errstate(all="ignore"):
+                array = array.astype(draw.choice(DTYPES))
+        case 1:
+            array = array.reshape(draw.choice([(1, -1), (-1, 1), (1, 1, -1)]))
+        case 2:
+            array = draw.choice([array[:-1], array[1:], array[:0], np.concatenate([array, array[-1:]]), array[::-1]])
+        case 3:
+            array = np.array(draw.choice([0, 1, 2**40]), np.int64)
+        case 4 if len(array):
+            array = array.copy()
+            bounds = np.iinfo(array.dtype)
+            array[draw.randrange(len(array))] = draw.choice([bounds.min, bounds.max, 0, 1, array[-1]])
+        case 5:
+            array = np.zeros(len(array), [("a", array.dtype), ("b", "<f4")])
+        case 6:
+            packed = io.BytesIO()
+            np.savez(packed, array)
+            return packed.getvalue()
+        case _:
+            array = np.array([{}, None], dtype=object)
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
