@@ -25,7 +25,7 @@ EXTENSIONS = re.compile(
     re.VERBOSE,
 )
 ALERT = re.compile(r"\[![A-Za-z]+\]")
-# Prices and shell variables are not formulas: no word follows a formula, and one that begins with a number has no words.
+# Prices and shell variables are not formulas: no word follows a formula, and none that begins with a number has words.
 FORMULA = re.compile(r"\$\$(?:[^$\\`]|\\.)+\$\$|(?<![\w$])\$(?=[^\s$])(?:[^$\\`]|\\.)+(?<!\s)\$(?![\w$])", re.DOTALL)
 PRICE = re.compile(r"\$\d.*(?<![\\A-Za-z])[A-Za-z]{2}", re.DOTALL)
 LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.)*\]", re.DOTALL)
