@@ -212,16 +212,19 @@ def _heading(source: str, span: tuple[int, int], text: str) -> Content | None:
     return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at >= 0 else None
 
 
-def _cell(source: str, span: tuple[int, int], column: int, text: str) -> Content | None:
-    """Find a cell in its row; a backslash before a bar is not part of the content."""
-    first, last = span
+@lru_cache(maxsize=1)  # all cells of a row are looked for one after the other
+def _row(source: str, first: int, last: int) -> list[tuple[int, int]]:
+    """Return start and end of each cell of a row."""
     bars = [i for i in range(first, last) if source[i] == "|" and source[i - 1 : i] != "\\"]
-    borders = [first - 1, *bars, last]
-    cells = [(a + 1, b) for a, b in pairwise(borders)]
+    cells = [(a + 1, b) for a, b in pairwise([first - 1, *bars, last])]
     # What precedes the first bar may be the marks of a quote or a list, which belong to no cell.
     lead = source[cells[0][0] : cells[0][1]]
-    if len(cells) > 1 and not re.sub(r"[\s>*+\-]|\d+[.)]", "", lead):
-        cells = cells[1:]
+    return cells[1:] if len(cells) > 1 and not re.sub(r"[\s>*+\-]|\d+[.)]", "", lead) else cells
+
+
+def _cell(source: str, span: tuple[int, int], column: int, text: str) -> Content | None:
+    """Find a cell in its row; a backslash before a bar is not part of the content."""
+    cells = _row(source, *span)
     if column >= len(cells):
         return None
     start, end = cells[column]
