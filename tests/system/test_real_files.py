@@ -88,13 +88,12 @@ def rendered(content: bytes) -> tuple[str, Counter[str]]:
     return page_of(MARKDOWN.render(content.decode()).encode())
 
 
-def xml_of(content: bytes) -> list[Any]:
-    """Elements with their attributes and their text, in order."""
+def xml_of(content: bytes) -> tuple[Counter[str], str]:
+    """The elements of a part of an ODT with their attributes, and its letters. A blank may be `<text:s/>` or not."""
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False))
-    return [
-        (e.tag, sorted((k, v.translate(PLAIN)) for k, v in e.attrib.items()), text_of((e.text or "").encode()))
-        for e in root.iter(etree.Element)
-    ]
+    elements = (e for e in root.iter(etree.Element) if not e.tag.endswith("}s"))
+    tags = Counter(f"{e.tag} {sorted((k, v.translate(PLAIN)) for k, v in e.attrib.items())}" for e in elements)
+    return tags, "".join("".join(root.itertext()).translate(PLAIN).split())
 
 
 def word_of(content: bytes) -> tuple[Counter[str], str]:

@@ -29,7 +29,7 @@ RAW_TEXT = _words("script style textarea title xmp iframe noembed noframes")
 
 ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?"""
 TOKEN = re.compile(
-    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) 
+    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z)
          | <\?(?:php|=)(?:[^<?]|<(?!\?)|\?(?!>))*+\?> | <%(?:[^<%]|<(?!%)|%(?!>))*+%> | <[!?][^>]*+> )
        | (?P<tag> <(?P<close>/?)(?P<name>[A-Za-z][^\s/>]*+)(?>(?:[\s/]++|{ATTRIBUTE})*+)> )""",
     re.VERBOSE | re.DOTALL,
