@@ -52,4 +52,8 @@ def decode(name: str, content: bytes, declared: str | None = None, limit: int = 
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{name}:{line}: is not valid {encoding.upper()}; convert it to UTF-8") from None
+    except UnicodeError:  # of codecs that are not for files, such as `undefined`
+        raise InputError(f"{name}: declares the encoding {encoding!r}; convert it to UTF-8") from None
+    if "\0" in text:  # UTF-16 without a byte order mark, for example
+        raise InputError(f"{name}: is not text in {encoding.upper()}; convert it to UTF-8, or name its format")
     return Decoded(name, text, encoding, bom)

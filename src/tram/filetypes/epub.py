@@ -11,6 +11,7 @@ from tram.filetypes.encoding import Decoded
 from tram.filetypes.html import decode_page
 from tram.filetypes.html_blocks import HtmlPart
 from tram.filetypes.html_tags import text_items
+from tram.filetypes.languages import is_same
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml
@@ -29,8 +30,7 @@ class _ContentsPart(Part):
         super().__init__(source, [Block(found, language, label.inner, label.inner_end) for label, found in items])
         for element in root.walk():
             is_language = element.name == "language" and element.namespace.startswith("http://purl.org/dc/")
-            value = source[element.inner : element.inner_end].strip().lower()
-            if is_language and options.target_language and value.partition("-")[0] == language:
+            if is_language and options.target_language and is_same(source[element.inner : element.inner_end], language):
                 self.edits.append((element.inner, element.inner_end, options.target_language))
 
     def escape(self, text: str) -> str:

@@ -20,6 +20,7 @@ from tram.filetypes.html_tags import (
     text_items,
     tokens,
 )
+from tram.filetypes.languages import is_same
 from tram.filetypes.parts import Part
 
 TRANSLATED = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "label"})
@@ -141,7 +142,7 @@ class _Reader:
                 language = self.options.source_language
                 yield Block(items, language, attribute.start, attribute.end, data=attribute.quote)
             elif name in ("lang", "xml:lang") and token.name == "html" and self.options.target_language:
-                is_source = attribute.value.lower().partition("-")[0] == self.options.source_language
+                is_source = is_same(attribute.value, self.options.source_language)
                 self.edits += [(attribute.start, attribute.end, self.options.target_language)] if is_source else []
 
 

@@ -29,13 +29,14 @@ RAW_TEXT = _words("script style textarea title xmp iframe noembed noframes")
 
 ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?"""
 TOKEN = re.compile(
-    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z) | <[!?][^>]*+> )
+    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z)
+         | <\?(?:php|=)(?:[^<?]|<(?!\?)|\?(?!>))*+\?> | <%(?:[^<%]|<(?!%)|%(?!>))*+%> | <[!?][^>]*+> )
        | (?P<tag> <(?P<close>/?)(?P<name>[A-Za-z][^\s/>]*+)(?>(?:[\s/]++|{ATTRIBUTE})*+)> )""",
     re.VERBOSE | re.DOTALL,
 )
 PARTS = re.compile(r"""([^\s/>=][^\s/>=]*+)(?:\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s>"'][^\s>]*+)))?""")
 # In text: a character reference, a run of blanks, anything else.
-REFERENCE = r"&(?:\#[0-9]{1,8}|\#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{1,31});?"
+REFERENCE = r"&(?:\#[0-9]{1,8}|\#[xX][0-9a-fA-F]{1,8}|[A-Za-z][A-Za-z0-9]{0,31});?"
 TEXT = re.compile(rf"(?P<reference>{REFERENCE})|(?P<blank>[ \t\r\n\f]+)|[^&\s]+(?: [^&\s]+)*|.", re.DOTALL)
 
 

@@ -3,8 +3,9 @@
     place("Press the red button.", tags, "Drück den roten Knopf.", alignment)      → Placed(tags, by_position=False)
 
 Words are those of `word_spans`; an alignment is a list of (source word, target word). Whatever the alignment says:
-no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, no word is cut,
-and empty elements keep their order. If the translation equals the source, every tag stays where it was.
+no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, empty elements keep
+their order, and no word is cut but one that is the same in the source and cut there too. If the translation equals the
+source, every tag stays where it was.
 """
 
 import re
@@ -52,13 +53,62 @@ def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | 
     words = word_spans(target)
     if _depth(tags) > MAX_DEPTH or len(tags) * (len(words) + len(source)) > MAX_WORK:
         return Placed(_in_order(source, tags, target, words), by_position=True)
+    inside = _inside_words(source, tags, target, words)
+    others = [tag for i, tag in enumerate(tags) if i not in inside]
     placing = _Placing(words, _links(source, target, words, alignment))
-    root = parse(source, tags)
+    root = parse(source, others)
     root.end = len(target)
     placing.lay_out(root, 0, len(words))
     result: list[Tag] = []
     _emit(root, result)
-    return Placed(tuple(result), by_position=alignment is None)
+    return Placed(tuple(_merged(result, inside)), by_position=alignment is None and bool(others))
+
+
+def _inside_words(
+    source: str, tags: Sequence[Tag], target: str, words: list[tuple[int, int]]
+) -> dict[int, tuple[int, Tag]]:
+    """Return the tags of pairs inside a word that the translation has too, as in H<sub>2</sub>O, in their new places.
+
+    By the index of the tag; with the start of the word in the translation.
+    """
+    spans = word_spans(source)
+    partners = find_partners(tags)
+    found: dict[int, list[int]] = {}  # tags by source word
+    for i, tag in enumerate(tags):
+        partner = partners.get(i, -1)
+        if tag.kind == "open" and partner >= 0:
+            word, stop = first_word(spans, tag.position), tags[partner].position
+            start, end = spans[word] if word < len(spans) else (0, 0)
+            if start <= tag.position < stop <= end and (tag.position, stop) != (start, end):
+                found.setdefault(word, []).extend((i, partner))
+    if not found:
+        return {}
+    places: dict[str, list[int]] = {}
+    for start, end in words:
+        places.setdefault(target[start:end], []).append(start)
+    result: dict[int, tuple[int, Tag]] = {}
+    seen: dict[str, int] = {}
+    for word, (start, end) in enumerate(spans):
+        text = source[start:end]
+        number = seen[text] = seen.get(text, -1) + 1
+        indices = sorted(found.get(word, ()))
+        is_whole = bool(indices) and indices[-1] - indices[0] + 1 == len(indices)  # nothing else is among them
+        if is_whole and number < len(places.get(text, ())):
+            new = places[text][number]
+            for i in indices:
+                result[i] = new, Tag(tags[i].kind, tags[i].key, new + tags[i].position - start)
+    return result
+
+
+def _merged(tags: list[Tag], inside: dict[int, tuple[int, Tag]]) -> list[Tag]:
+    """Put tags inside of words behind all others that are at the start of the word or before it."""
+    result: list[Tag] = []
+    waiting = [inside[i] for i in sorted(inside, key=lambda i: (inside[i][0], i))]
+    for tag in tags:
+        while waiting and waiting[0][0] < tag.position:
+            result.append(waiting.pop(0)[1])
+        result.append(tag)
+    return [*result, *(tag for _, tag in waiting)]
 
 
 def _depth(tags: Sequence[Tag]) -> int:

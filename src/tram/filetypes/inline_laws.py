@@ -20,12 +20,23 @@ def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[T
     if _is_nested(tags) and not _is_nested(placed):
         problems.append("tags are not nested")
     if source != target:
-        spans = word_spans(target)
-        if any(first_word(spans, p) < last_word(spans, p) for p in positions):
+        if not _cuts(target, placed) <= _cuts(source, tags):
             problems.append("a word is cut")
         if word_spans(source) and not _around_all(source, tags) <= _around_all(target, placed):
             problems.append("a tag around the whole sentence does not stay around it")
     return problems
+
+
+def _cuts(text: str, tags: Iterable[Tag]) -> set[tuple[str, int]]:
+    """Return the words that tags are inside of, and where in the word."""
+    spans = word_spans(text)
+    result = set()
+    for tag in tags:
+        word = first_word(spans, tag.position)
+        if word < last_word(spans, tag.position):
+            start, end = spans[word]
+            result.add((text[start:end], tag.position - start))
+    return result
 
 
 def _is_nested(tags: Sequence[Tag]) -> bool:

@@ -1,7 +1,7 @@
 """Markdown: only the text of paragraphs, headings, list items and table cells changes.
 
-Code, link targets, front matter, HTML blocks and all white space around text stay byte for byte. New text is escaped
-only if it would be read as markup otherwise: every block is parsed again after it was written.
+Code, formulas, link targets, front matter, HTML blocks and all white space around text stay byte for byte. New text is
+escaped only if it would be read as markup otherwise: every block is parsed again after it was written.
 """
 
 import re
@@ -12,19 +12,23 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
 from tram.filetypes.encoding import decode
-from tram.filetypes.markdown_inline import Content, content_of, inline_items
+from tram.filetypes.markdown_inline import Content, content_of, formula, inline_items
 from tram.filetypes.parts import Part, PartsDocument
 
 FRONT_MATTER = re.compile(
     r"(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*(?:\r?\n|\Z)", re.S | re.M
 )
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-SPECIAL = re.compile(r"([\\`*_\[\]<>&~|]|!(?=\[|\Z))")
+SPECIAL = re.compile(r"([\\`*_\[\]<>&~|$]|!(?=\[|\Z))")
 LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
+# Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents.
+NOT_TEXT = re.compile(r"\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z", re.I)
 # How a block of a kind looks on its own, and the token that it must begin with.
 TEMPLATES = {
     "paragraph": "{}",
@@ -41,6 +45,7 @@ EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}
 def parser() -> MarkdownIt:
     """Return a parser that keeps escapes and labels apart."""
     md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
+    md.use(dollarmath_plugin).use(amsmath_plugin).inline.ruler.at("math_inline", formula)
     return md.disable("text_join")
 
 
@@ -159,7 +164,7 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], lang
             column = -1
         if before.type in ("th_open", "td_open"):
             column += 1
-        if token.type != "inline" or not token.map or not token.content:
+        if token.type != "inline" or not token.map or not token.content or NOT_TEXT.match(token.content):
             continue
         kind = {"th_open": "cell", "td_open": "cell", "heading_open": "heading"}.get(before.type, "paragraph")
         span = lines[token.map[0] : token.map[1]]
@@ -207,16 +212,19 @@ def _heading(source: str, span: tuple[int, int], text: str) -> Content | None:
     return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at >= 0 else None
 
 
-def _cell(source: str, span: tuple[int, int], column: int, text: str) -> Content | None:
-    """Find a cell in its row; a backslash before a bar is not part of the content."""
-    first, last = span
+@lru_cache(maxsize=1)  # all cells of a row are looked for one after the other
+def _row(source: str, first: int, last: int) -> list[tuple[int, int]]:
+    """Return start and end of each cell of a row."""
     bars = [i for i in range(first, last) if source[i] == "|" and source[i - 1 : i] != "\\"]
-    borders = [first - 1, *bars, last]
-    cells = [(a + 1, b) for a, b in pairwise(borders)]
+    cells = [(a + 1, b) for a, b in pairwise([first - 1, *bars, last])]
     # What precedes the first bar may be the marks of a quote or a list, which belong to no cell.
     lead = source[cells[0][0] : cells[0][1]]
-    if len(cells) > 1 and not re.sub(r"[\s>*+\-]|\d+[.)]", "", lead):
-        cells = cells[1:]
+    return cells[1:] if len(cells) > 1 and not re.sub(r"[\s>*+\-]|\d+[.)]", "", lead) else cells
+
+
+def _cell(source: str, span: tuple[int, int], column: int, text: str) -> Content | None:
+    """Find a cell in its row; a backslash before a bar is not part of the content."""
+    cells = _row(source, *span)
     if column >= len(cells):
         return None
     start, end = cells[column]

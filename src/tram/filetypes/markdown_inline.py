@@ -9,15 +9,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from tram.filetypes.blocks import Item
 from tram.filetypes.html_tags import OPAQUE, html_tag
 
-# Text that is markup to the tools around Markdown: footnotes, task lists, attributes, fences of admonitions.
+# Text that is markup to the tools around Markdown. `start` only begins a block, `line` and `definition` only a line.
 EXTENSIONS = re.compile(
-    r"(?P<empty>\[\^[^\]\s]+\]:?|\{[#.:][^{}\n]*\})|(?P<start>\[[ xX]\](?=\s))|(?P<line>:{3,}.*|(?:!!!|\?\?\?\+?)\s.*)"
+    r"""(?P<empty> \[\^[^\]\s]+\]:? | \{[#.:][^{}\n]*\} | \{\{[<%][^{}\n]*[>%]\}\} | \{%[^{}%\n]*%\})  # templates
+      | (?P<opaque> (?<![\w:]):[a-z][a-z0-9_+-]*:(?![\w:]) | \{\{[^{}\n]*\}\})  # emoji, variables
+      | (?P<start> \[[ xX]\](?=\s) | \[![A-Za-z]+\][+-]?)  # task lists, alerts
+      | (?P<line> :{3,}.* | (?:!!!|\?\?\?\+?)\s.*)  # fences of admonitions
+      | (?P<definition> :[ \t]+)""",
+    re.VERBOSE,
 )
+ALERT = re.compile(r"\[![A-Za-z]+\]")
+# Prices and shell variables are not formulas: no word follows a formula, and none that begins with a number has words.
+FORMULA = re.compile(r"\$\$(?:[^$\\`]|\\.)+\$\$|(?<![\w$])\$(?=[^\s$])(?:[^$\\`]|\\.)+(?<!\s)\$(?![\w$])", re.DOTALL)
+PRICE = re.compile(r"\$\d.*(?<![\\A-Za-z])[A-Za-z]{2}", re.DOTALL)
 LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.)*\]", re.DOTALL)
 SPACE = re.compile(r"[ \t\n]*")
 
@@ -39,6 +49,17 @@ class Content:
     def part(self, start: int, end: int) -> "Content":
         """Return a slice as content of its own."""
         return Content(self.text[start:end], self.starts[start:end], self.ends[start:end])
+
+
+def formula(state: StateInline, silent: bool) -> bool:
+    """Read `$…$` and `$$…$$` as a token of their own: a rule for markdown-it-py."""
+    match = FORMULA.match(state.src, state.pos, state.posMax)
+    if match is None or PRICE.match(match[0]):
+        return False
+    if not silent:
+        state.push("formula", "", 0).content = match[0]
+    state.pos = match.end()
+    return True
 
 
 class Lost(Exception):
@@ -75,13 +96,16 @@ class _Walk:
         elif token.type == "text_special":
             yield self._take("text", self._expect(token.markup), token.content)
         elif token.type == "softbreak":
-            yield self._take("text", self._match(re.compile(r"[ \t]*\n[ \t]*")), " ")
+            is_title = ALERT.match(self.content.text) and "\n" not in self.content.text[: self.at]
+            yield self._take("break" if is_title else "text", self._match(re.compile(r"[ \t]*\n[ \t]*")), " ")
         elif token.type == "hardbreak":
             yield self._take("line", self._match(re.compile(r"(?: *|\\)\n[ \t]*")))
         elif token.type == "code_inline":
             run = len(token.markup)
             close = re.compile(rf"(?<!`)`{{{run}}}(?!`)").search(self.content.text, self._expect(token.markup))
             yield self._take("opaque", close.end() if close else -1, token.content)
+        elif token.type == "formula":
+            yield self._take("opaque", self._expect(token.content), token.content)
         elif token.type == "html_inline":
             kind, name = html_tag(token.content)
             yield self._take(kind, self._expect(token.content), name=name)
@@ -109,10 +133,14 @@ class _Walk:
         end = self._expect(text)
         for match in EXTENSIONS.finditer(self.content.text, self.at, end):
             at_line = not self.content.text[: match.start()].rpartition("\n")[2].strip()
-            if (match["start"] and match.start()) or (match["line"] and not at_line):
+            starts_line = match["line"] or match["definition"]
+            if (match["start"] and match.start()) or (starts_line and not at_line):
                 continue
             yield from self._plain(match.start())
-            yield self._take("break" if match["line"] else "empty", match.end())
+            if match["opaque"]:
+                yield self._take("opaque", match.end(), match[0])
+            else:
+                yield self._take("break" if starts_line or "!" in match[0] else "empty", match.end())
         yield from self._plain(end)
 
     def _plain(self, end: int) -> Iterator[Item]:

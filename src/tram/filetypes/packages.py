@@ -44,6 +44,7 @@ class Package:
         except DAMAGED as error:
             raise InputError(f"{name}: is damaged or not a ZIP package ({error}); get it again") from None
         self._check()
+        self._check_contents()
 
     def _check(self) -> None:
         infos = self._zip.infolist()
@@ -55,6 +56,20 @@ class Package:
         bombs = (i for i in infos if i.file_size > MIN_BOMB and i.file_size > MAX_RATIO * max(i.compress_size, 1))
         if sum(info.file_size for info in infos) > MAX_TOTAL or any(bombs):
             raise InputError(f"{self.name}: unpacks to far more than its size, like a ZIP bomb; it is not read")
+
+    def _check_contents(self) -> None:
+        """Refuse parts that overlap or are damaged now, not when the translation is written."""
+        end = 0
+        for info in sorted(self._zip.infolist(), key=lambda info: info.header_offset):
+            if info.header_offset < end:
+                raise InputError(f"{self.name}: has parts that overlap, like a ZIP bomb; it is not read")
+            end = info.header_offset + info.compress_size
+            try:
+                with self._zip.open(info) as file:
+                    while file.read(1 << 20):
+                        pass
+            except DAMAGED as error:
+                raise InputError(f"{self.name}: its part {info.filename} is damaged ({error}); get it again") from None
 
     @property
     def parts(self) -> list[str]:
@@ -83,15 +98,9 @@ class Package:
         with zipfile.ZipFile(result, "w") as written:
             written.comment = self._zip.comment
             for info in self._zip.infolist():
-                content = new[info.filename] if info.filename in new else self._copy(info)
+                content = new[info.filename] if info.filename in new else self._zip.read(info)
                 written.writestr(copy.copy(info), content, compress_type=info.compress_type)
         return result.getvalue()
-
-    def _copy(self, info: zipfile.ZipInfo) -> bytes:
-        try:
-            return self._zip.read(info)
-        except DAMAGED as error:
-            raise InputError(f"{self.name}: its part {info.filename} is damaged ({error}); get it again") from None
 
 
 def peek(content: bytes, part: str) -> bytes | None:

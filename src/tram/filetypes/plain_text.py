@@ -7,7 +7,6 @@ layout.join(translate(layout.sentences))
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
 from tram.filetypes.blocks import Block, Item
 from tram.filetypes.encoding import MAX_PLAIN, decode
@@ -56,8 +55,6 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a plain text as one document; a blank line ends a paragraph."""
     decoded = decode(name, content, limit=MAX_PLAIN)
     text = decoded.text
-    if "\0" in text:
-        raise InputError(f"{name}: is not text; give a text file, or name its format with --format")
     block = Block([Item("text", 0, len(text), text)], options.source_language, 0, len(text), lines=True)
     return PartsDocument([[_TextPart(text, [block])]], lambda texts: decoded.encode(texts[0]))
 

@@ -15,10 +15,15 @@ from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
 from tram.filetypes.encoding import Decoded, decode
 from tram.filetypes.extras import load
+from tram.filetypes.languages import check_target
 from tram.filetypes.markup_text import marked_up_items
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 KEYWORD = re.compile(r"\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*+"\s*\Z')
+# Comments without a blank behind their mark, which gettext reads but polib does not.
+NARROW_COMMENT = re.compile(r"^([ \t]*#(?:~\||[~.,:|]|))(?=[^\s~.,:|])", re.M)
+LANGUAGE = re.compile(r"^Language:[ \t]*(\S+)[ \t]*$", re.M)
 CHARSET = re.compile(rb"charset=([\w.:-]+)")
 # Plural forms by language, for headers that have none; English and everything else that is not listed has two.
 PLURAL_FORMS = {
@@ -66,13 +71,14 @@ def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
     decoded = decode(name, content, encoding)
     # Characters at which polib would see the end of a line.
     text = re.sub("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", decoded.text)
+    text = NARROW_COMMENT.sub(r"\1 ", text.replace("\r\n", "\n"))
     try:
-        parsed = polib.pofile(text.replace("\r\n", "\n") + "\n", encoding="utf-8")
+        parsed = polib.pofile(text + "\n", encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as error:
         line = re.search(r"line (\d+)", str(error))
         where = f":{line[1]}" if line else ""
         raise InputError(f"{name}{where}: is not a valid PO file; check it with `msgfmt --check`") from None
-    entries = list(_entries(decoded.text, polib.unescape))
+    entries = list(_entries(name, decoded.text, polib.unescape))
     if len(entries) != sum(not entry.obsolete for entry in parsed) + bool(parsed.metadata):
         entries = [entry for entry in entries if "msgid" in entry.texts]
     if any("msgid" not in entry.texts or not entry.targets for entry in entries):
@@ -80,7 +86,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
     return _PoDocument(decoded, entries, options, polib.escape)
 
 
-def _entries(text: str, unescape: Callable[[str], str]) -> Iterator[_Entry]:
+def _entries(name: str, text: str, unescape: Callable[[str], str]) -> Iterator[_Entry]:
     """Yield the entries of a file that are not obsolete."""
     entry, key = _Entry(0), ""
     for match in LINE.finditer(text):
@@ -103,8 +109,11 @@ def _entries(text: str, unescape: Callable[[str], str]) -> Iterator[_Entry]:
                 key = keyword[1]
                 entry.start = start if not entry.texts else entry.start
                 entry.first = start + len(match[0]) - len(match[0].lstrip()) if not entry.targets else entry.first
-            string = line[line.index('"') + 1 : max(line.rindex('"'), line.index('"') + 1)]
-            entry.texts[key] = entry.texts.get(key, "") + unescape(string)
+            string = STRING.match(line, line.index('"'))
+            if string is None:
+                number = text.count("\n", 0, start) + 1
+                raise InputError(f"{name}:{number}: has a string without an end; check it with `msgfmt --check`")
+            entry.texts[key] = entry.texts.get(key, "") + unescape(string[0].rstrip()[1:-1])
             entry.end = start + len(match[0].rstrip())
     if entry.texts:
         yield entry
@@ -118,6 +127,9 @@ class _PoDocument(FileDocument):
         self.escape = escape
         self.header = next((e for e in entries if e.texts["msgid"] == "" and "msgctxt" not in e.texts), None)
         self.entries = [entry for entry in entries if entry is not self.header]
+        language = LANGUAGE.search(self.header.targets[0]) if self.header else None
+        if language:
+            check_target(decoded.name, language[1], options)
         self.header_text = self._header(options)
         forms = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=\s*([^;\n]+)", self.header_text)
         self.nplurals, self.form = int(forms[1]) if forms else 2, _plural(forms[2] if forms else "n != 1")
@@ -135,7 +147,9 @@ class _PoDocument(FileDocument):
             fields["Plural-Forms"] = plural_forms(options.target_language)
         text = text.replace("charset=CHARSET", "charset=UTF-8")
         for name, value in fields.items():
-            if re.search(rf"^{name}:[ \t]*(?:nplurals=INTEGER.*)?$", text, re.M):
+            # Empty, a placeholder, or the source language: what a template has.
+            old = rf"(?:nplurals=INTEGER.*|{re.escape(options.source_language)}(?:[-_@]\S*)?[ \t]*)?"
+            if re.search(rf"^{name}:[ \t]*{old}$", text, re.M):
                 text = re.sub(rf"^{name}:.*$", f"{name}: {value}", text, flags=re.M)
             elif not re.search(rf"^{name}:", text, re.M):
                 text = text.rstrip("\n") + f"\n{name}: {value}\n"
@@ -178,6 +192,8 @@ class _PoDocument(FileDocument):
         if "msgid_plural" in entry.texts:
             singular = self._singular(entry)
             forms = [new[0] if i == singular else new[-1] for i in range(self.nplurals)]
+            if not entry.is_fuzzy:  # forms that are translated already stay
+                forms = [entry.texts.get(f"msgstr[{i}]") or form for i, form in enumerate(forms)]
             written = self.newline.join(self._field(f"msgstr[{i}]", form) for i, form in enumerate(forms))
         else:
             written = self._field("msgstr", new[0])

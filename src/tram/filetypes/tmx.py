@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
+from tram.filetypes.languages import is_same
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_inline import inline_items
 from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml
@@ -30,9 +31,11 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
         raise InputError(f"{name}: is no TMX file; check its root element")
     if options.target_language is None:
         raise InputError(f"{name}: has many languages; name the one to translate to")
-    header = root.find("header")
-    default = header.attributes.get("srclang", "") if header else ""
-    part = _TmxPart(decoded.text, _blocks(decoded.text, root, default, options))
+    part = _TmxPart(decoded.text, _blocks(decoded.text, root, options))
+    languages = {_language(element) for element in root.walk() if element.name == "tuv"}
+    if languages and not any(is_same(language, options.source_language) for language in languages):
+        found = ", ".join(sorted(languages))
+        raise InputError(f"{name}: has no text in {options.source_language!r}, only in {found}; use another model")
     return PartsDocument([[part]], lambda texts: decoded.encode(texts[0], references=True))
 
 
@@ -40,34 +43,31 @@ def _language(variant: Element) -> str:
     return variant.attributes.get("xml:lang", variant.attributes.get("lang", ""))
 
 
-def _is(variant: Element, language: str) -> bool:
-    return _language(variant).lower().split("-", 1)[0] == language.lower().split("-", 1)[0]
-
-
-def _blocks(source: str, root: Element, default: str, options: ReadOptions) -> Iterator[Block]:
+def _blocks(source: str, root: Element, options: ReadOptions) -> Iterator[Block]:
     target = options.target_language or ""
     for unit in root.walk():
         variants = [child for child in unit.children if child.name == "tuv"] if unit.name == "tu" else []
-        original = next((v for v in variants if _is(v, options.source_language)), None)
-        original = original or next((v for v in variants if _is(v, unit.attributes.get("srclang", default))), None)
+        original = next((v for v in variants if is_same(_language(v), options.source_language)), None)
         segment = original.find("seg") if original else None
         if original is None or segment is None:
             continue
         existing = next(
-            (seg for v in variants if _is(v, target) and v is not original and (seg := v.find("seg"))), None
+            (seg for v in variants if is_same(_language(v), target) and v is not original and (seg := v.find("seg"))),
+            None,
         )
         keep_lines = unit.inherited("xml:space") == "preserve"
         translated = inline_items(source, existing, keep_lines, {}) if existing else []
-        prefix, suffix = _variant(source, unit, variants[-1], target)
+        place = variants[-1].end, variants[-1].end
+        if existing:  # it is filled if it is empty
+            place = existing.start, existing.end
         yield Block(
             inline_items(source, segment, keep_lines, {}),
             options.source_language,
-            variants[-1].end,
-            variants[-1].end,
+            *place,
             target=translated if any(item.text.strip() for item in translated) else None,
             target_language=target,
             bilingual=True,
-            data=(prefix, suffix),
+            data=("<seg>", "</seg>") if existing else _variant(source, unit, variants[-1], target),
         )
 
 

@@ -13,6 +13,7 @@ from tram.filetypes.subtitles import SubtitleDocument, make_cue
 
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 TIMING = re.compile(r"\s*(?:(\d+):)?(\d{1,2}):(\d{1,2})\.(\d{1,3})\s*-->\s*(?:(\d+):)?(\d{1,2}):(\d{1,2})\.(\d{1,3})")
+COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
 PIECE = re.compile(
     r"<(?P<close>/?)(?P<name>[a-z]+)?(?P<rest>[^>]*)>|(?P<reference>&[\w#]+;)|\r\n|[^<&\r]+|.", re.DOTALL
 )
@@ -29,6 +30,9 @@ def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
         reason = " ".join(str(error).split()) or "malformed"
         raise InputError(f"{name}: is not valid WebVTT ({reason}); correct it") from None
     found = list(_payloads(text))
+    wrong = _unreadable(text)
+    if wrong is not None:
+        raise InputError(f"{name}:{wrong}: is not valid WebVTT (the timing of a cue); correct it")
     if len(found) != len(expected):
         raise InputError(f"{name}: is not valid WebVTT (a cue cannot be read); correct it")
     cues = [make_cue(list(_items(text, start, end)), begin, stop) for start, end, begin, stop in found if start < end]
@@ -48,6 +52,18 @@ def _payloads(text: str) -> Iterator[tuple[int, int, float, float]]:
             block = []
         if line.strip():
             block.append((start, end))
+
+
+def _unreadable(text: str) -> int | None:
+    """Return the line of an arrow that is in no timing and in no comment, which players would skip with its cue."""
+    in_comment, before = False, ""
+    for number, match in enumerate(LINE.finditer(text), 1):
+        line = match[1]
+        in_comment = (in_comment and line.strip() != "") or (not before.strip() and COMMENT.match(line) is not None)
+        if "-->" in line and number > 1 and not in_comment and TIMING.match(line) is None:
+            return number
+        before = line
+    return None
 
 
 def _payload(text: str, block: list[tuple[int, int]]) -> Iterator[tuple[int, int, float, float]]:

@@ -7,8 +7,9 @@ from itertools import pairwise
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
+from tram.filetypes.languages import check_source, check_target, is_same
 from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_inline import inline_items, plain_text
+from tram.filetypes.xml_inline import inline_items, is_segment, plain_text
 from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, tag_name, with_attribute
 
 # States of a target that a translator has not worked on.
@@ -21,34 +22,40 @@ class XliffPart(Part):
     def __init__(self, source: str, file: Element, span: tuple[int, int], options: ReadOptions, version: int) -> None:
         self.options = options
         self.version = version
-        self.units: dict[int, Element] = {}  # the element that has the state, by block
+        self.holders: dict[int, Element] = {}  # by block: the element with its state, if the block does not write it
         super().__init__(source, self._blocks(source, file), span)
 
     def _blocks(self, source: str, file: Element) -> Iterator[Block]:
         for element in file.walk():
             if element.name == ("trans-unit" if self.version == 1 else "segment"):
-                block = self._block(source, element)
-                if block is not None:
-                    self.units[id(block)] = element
-                    yield block
+                original, target = element.find("source"), element.find("target")
+                if original is None:
+                    continue
+                segmented = element.find("seg-source") or original
+                pairs: list[tuple[Element, Element | None]] = []
+                if self.version == 1 and target is not None:
+                    pairs += _segments(segmented, target)
+                for one, other in pairs or [(segmented, target)]:
+                    block = self._block(source, element, one, other)
+                    if block is not None:
+                        if self.version > 1 or pairs:
+                            self.holders[id(block)] = element if self.version > 1 else target or element
+                        yield block
 
-    def _block(self, source: str, unit: Element) -> Block | None:
-        original, target = unit.find("source"), unit.find("target")
-        if original is None:
-            return None
-        segmented = unit.find("seg-source") or original
+    def _block(self, source: str, unit: Element, original: Element, target: Element | None) -> Block | None:
+        """Return the block of a unit, or of one of the segments that its source and its target are divided into."""
         keep_lines = unit.inherited("xml:space") == "preserve" or original.inherited("xml:space") == "preserve"
         data = _original_data(source, unit) if self.version > 1 else {}
-        items = inline_items(source, segmented, keep_lines, data)
+        items = inline_items(source, original, keep_lines, data)
         if not any(item.text.strip() for item in items):
             return None
-        state = unit.attributes.get("state") if self.version > 1 else target and target.attributes.get("state")
+        state = unit.attributes.get("state") if self.version > 1 else target and target.inherited("state")
         existing = inline_items(source, target, keep_lines, data) if target else []
         is_done = any(item.text.strip() for item in existing) and not (
             state in UNTRANSLATED
             and (self.version == 1 or (target and plain_text(source, target) == plain_text(source, original)))
         )
-        prefix, suffix, start, end = _place(source, segmented, target)
+        prefix, suffix, start, end = _place(source, original, target)
         return Block(
             items,
             self.options.source_language,
@@ -62,21 +69,24 @@ class XliffPart(Part):
         )
 
     def write(self, translations: Sequence[Translation | None]) -> str:
-        """Return the file; in version 2 the state is an attribute of the segment."""
+        """Return the file; states that are not in a new target's own tag are set."""
         fixed, given = list(self.edits), iter(translations)
+        doubts: dict[tuple[int, int], bool] = {}
         for block in self.blocks:
             found = [next(given) for _ in block.segments]
-            if self.version > 1 and block.changes(found):
-                unit = self.units[id(block)]
-                doubtful = any(new is not None and new.doubtful for new in found)
-                tag = with_attribute(
-                    self.source[unit.start : unit.inner], "state", "initial" if doubtful else "translated"
-                )
-                self.edits.append((unit.start, unit.inner, tag))
+            if id(block) in self.holders and block.changes(found):
+                holder = self.holders[id(block)]
+                place = holder.start, holder.inner
+                doubts[place] = doubts.get(place, False) or _is_doubtful(found)
+        for (start, end), doubtful in doubts.items():
+            self.edits.append((start, end, with_attribute(self.source[start:end], "state", self._state(doubtful))))
         try:
             return super().write(translations)
         finally:
             self.edits = fixed
+
+    def _state(self, doubtful: bool) -> str:
+        return ("initial" if self.version > 1 else "needs-review-translation") if doubtful else "translated"
 
     def escape(self, text: str) -> str:
         """Return text as XML."""
@@ -85,11 +95,23 @@ class XliffPart(Part):
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return the new target."""
         prefix, suffix = block.data
-        if self.version == 1:
-            doubtful = any(new is not None and new.doubtful for new in translations)
+        if id(block) not in self.holders:
             lead, tag = re.fullmatch(r"(\s*)(.*)", prefix, re.DOTALL).groups()  # type: ignore[union-attr]
-            prefix = lead + with_attribute(tag, "state", "needs-review-translation" if doubtful else "translated")
+            prefix = lead + with_attribute(tag, "state", self._state(_is_doubtful(translations)))
         return prefix + super().write_block(block, events, translations) + suffix
+
+
+def _is_doubtful(translations: Sequence[Translation | None]) -> bool:
+    return any(new is not None and new.doubtful for new in translations)
+
+
+def _segments(original: Element, target: Element) -> list[tuple[Element, Element]]:
+    """Return the segments of a unit whose target has the same ones; each may be translated or not."""
+    sources, targets = (
+        {child.attributes.get("mid", ""): child for child in element.walk() if is_segment(child)}
+        for element in (original, target)
+    )
+    return [(sources[mid], targets[mid]) for mid in sources] if sources.keys() == targets.keys() else []
 
 
 def _place(source: str, original: Element, target: Element | None) -> tuple[str, str, int, int]:
@@ -127,13 +149,17 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     files = [element for element in root.walk() if element.name == "file"]
     if not files:
         raise InputError(f"{name}: has no <file> element; check that it is whole")
+    for holder in files if major == 1 else [root]:
+        check_source(name, holder.attributes.get("source-language" if major == 1 else "srcLang", ""), options)
+        check_target(name, holder.attributes.get("target-language" if major == 1 else "trgLang", ""), options)
     spans = pairwise([0, *(file.start for file in files[1:]), len(text)])
     parts = [XliffPart(text, file, span, options, major) for file, span in zip(files, spans, strict=True)]
     if options.target_language is not None:
         holders = files if major == 1 else [root]
         attribute = "target-language" if major == 1 else "trgLang"
         for part, holder in zip(parts, holders, strict=False):
-            if attribute not in holder.attributes:
+            declared = holder.attributes.get(attribute, "")
+            if not declared or is_same(declared, options.source_language):
                 tag = with_attribute(text[holder.start : holder.inner], attribute, options.target_language)
                 part.edits.append((holder.start, holder.inner, tag))
     return PartsDocument([[part] for part in parts], lambda texts: decoded.encode("".join(texts), references=True))

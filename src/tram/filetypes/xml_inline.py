@@ -25,15 +25,22 @@ def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str
 
 
 def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> Iterator[Item]:
+    behind = 0  # everything before it is done
     for node in element.nodes:
+        if node.start < behind:
+            continue
         if isinstance(node, Text):
             yield from _text(source, node, keep_lines)
-        elif node.name == "mrk" and node.attributes.get("mtype") == "seg":
+        elif is_segment(node):
             yield Item("break", node.start, node.inner)
             yield from _items(source, node, keep_lines, data)
             yield Item("break", node.inner_end, node.end)
         elif node.name == "mrk" and ("no" in (node.attributes.get("translate"), _protected(node))):
             yield Item("opaque", node.start, node.end, plain_text(source, node))
+        elif node.name == "sm" and node.attributes.get("translate") == "no" and (end := _end_of(element, node)):
+            inside = (other for other in element.nodes if node.start < other.start < end)
+            yield Item("opaque", node.start, end, "".join(_readable(source, other) for other in inside))
+            behind = end
         elif node.name in PAIRS and node.inner_end < node.end:
             name = f"{node.name} {node.start}"
             yield Item("open", node.start, node.inner, name=name)
@@ -46,6 +53,23 @@ def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]
             yield Item(kind, node.start, node.end, name=name)  # type: ignore[arg-type]
         else:
             yield _code(source, node, data)
+
+
+def is_segment(node: Element) -> bool:
+    """Return whether an element marks a segment of a unit of XLIFF 1.2."""
+    return node.name == "mrk" and node.attributes.get("mtype") == "seg"
+
+
+def _end_of(parent: Element, start: Element) -> int | None:
+    """Return the end of the span that an `<sm/>` of XLIFF 2 starts, if it ends in the same element."""
+    return next(
+        (
+            child.end
+            for child in parent.children
+            if child.name == "em" and child.attributes.get("startRef") == start.attributes.get("id")
+        ),
+        None,
+    )
 
 
 def _protected(node: Element) -> str:
@@ -76,10 +100,10 @@ def _code(source: str, node: Element, data: dict[str, str]) -> Item:
 
 def plain_text(source: str, element: Element) -> str:
     """Return all text inside of an element."""
-    parts: list[str] = []
-    for node in element.nodes:
-        if isinstance(node, Element):
-            parts.append(plain_text(source, node))
-        else:
-            parts += [item.text for item in _text(source, node, True)]
-    return "".join(parts)
+    return "".join(_readable(source, node) for node in element.nodes)
+
+
+def _readable(source: str, node: Element | Text) -> str:
+    if isinstance(node, Element):
+        return plain_text(source, node)
+    return "".join(item.text for item in _text(source, node, True))

@@ -65,7 +65,8 @@ def test_a_protected_book_is_refused_but_protected_fonts_are_not() -> None:
         ({"META-INF__container.xml": "<container/>"}, "names no book"),
         ({"OPS__book.opf": "<package/>"}, "no pages"),
         ({"OPS__book.opf": "<package>"}, "well-formed"),
-        ({"OPS__a.xhtml": "\x00"}, ""),
+        ({"OPS__a.xhtml": "\x00"}, "is not text"),
+        ({"OPS__a.xhtml": " "}, ""),
     ],
 )
 def test_a_wrong_book_is_refused_or_has_no_text(changes: dict[str, str], words: str) -> None:

@@ -62,6 +62,9 @@ def translated(page: bytes, new: dict[str, str], options: ReadOptions | None = N
         (b"<p>An <b>end. One</b> more.</p>", {"An end.": "Ein Ende."}, b"<p>Ein <b>Ende. One</b> more.</p>"),
         (b"<p>Old", {"Old": "é"}, b"<p>&#233;"),
         (b"<p>one<br>two</p>", {"one": "x", "two": "y"}, b"<p>x<br>y</p>"),
+        (b"<p>Old <% if a > b %> one</p>", {"Old one": "New two"}, b"<p>New <% if a > b %> two</p>"),
+        (b"<p>Old <?php echo '<b>' ?></p>", {"Old": "New"}, b"<p>New <?php echo '<b>' ?></p>"),
+        (b"<p>Old &x; one</p>", {}, b"<p>Old &x; one</p>"),
         (b"<html><title>A < b</title>", {"A < b": "B > a"}, b"<html><title>B &gt; a</title>"),
     ],
 )
@@ -75,7 +78,17 @@ def test_the_language_of_a_page_becomes_the_target_language() -> None:
     assert translated(b'<html lang="cs"><p>x', {}, options) == b'<html lang="cs"><p>x'
 
 
-@pytest.mark.parametrize("page", [b"<p>\xff</p>", b"<meta charset=no-such><p>x", b'<meta charset="utf-8">\n<p>\xe9'])
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<p>\xff</p>",
+        b"<meta charset=no-such><p>x",
+        b"<meta charset=hex>",
+        b"<meta charset=undefined>",
+        b'<meta charset="utf-8">\n<p>\xe9',
+        b"<\0p\0>\0",
+    ],
+)
 def test_a_wrong_encoding_is_refused(page: bytes) -> None:
     with pytest.raises(InputError, match=r"x\.html.*convert it to UTF-8"):
         read_bytes("x.html", page)

@@ -59,10 +59,13 @@ SWAP = [(0, 0), (1, 3), (2, 1), (3, 2)]  # a verb goes to the end
         ("I saw<1 the dog", "ich den Hund sah", [(0, 0), (1, 1), (2, 2), (3, 3)], "ich den <1Hund sah"),
         ("I saw>1 the dog", "ich sah den Hund", [(0, 0), (1, 1), (2, 2), (3, 3)], "ich sah>1 den Hund"),
         ("un<1believ>1able", "unglaublich", [(0, 0)], "<1unglaublich>1"),
+        ("I see H<12>1O here", "hier sehe ich H2O", [(0, 2), (1, 1), (2, 3), (3, 0)], "hier sehe ich H<12>1O"),
+        ("C<12>1H<25>2OH is H<32>3O", "H2O ist C2H5OH", None, "H<32>3O ist C<12>1H<25>2OH"),
+        ("the <1H<22>2O molecule>1", "das H2O-Molekül", [(0, 0), (1, 1), (2, 3)], "das <1H<22>2O-Molekül>1"),
         ("I <1switch it on>1", "ich schalte es ein", [(0, 0), (1, 1), (2, 2), (3, 3)], "ich <1schalte es ein>1"),
     ],
 )
-def test_tags_follow_their_words(source: str, target: str, alignment: Alignment, expected: str) -> None:
+def test_tags_follow_their_words(source: str, target: str, alignment: Alignment | None, expected: str) -> None:
     assert placed(source, target, alignment) == expected
 
 

@@ -15,6 +15,7 @@ PLAIN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PIECES = [
     "word", "two words.", "End!", "**bold**", "*em*", "`code`", "[link](u)", "![alt](i)", "a\\*b", "&amp;", "~~no~~",
     "<b>html</b>", "<br>", "snake_case", "[ref]", "[x][ref]", "<https://a.b>", "1\\. x", "“q”", "**a *b* c**", "[^1]",
+    "$x_1$", "$5", ":tada:", "{{ v }}",
 ]  # fmt: skip
 inline = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map(" ".join)
 paragraph = st.lists(inline, min_size=1, max_size=3)
@@ -54,6 +55,7 @@ NASTY = [
     "ok",
     "![",
     "+",
+    "$x$",
 ]
 nasty = st.lists(st.sampled_from(NASTY), min_size=1, max_size=6).map(" ".join)
 
@@ -117,3 +119,25 @@ def test_a_shortcut_reference_keeps_its_label() -> None:
 
 def test_emphasis_that_markdown_cannot_write_becomes_html() -> None:
     assert translated("a **b d e** c\n", **{"a b d e c": "漢“字”語"}) == "漢<strong>“字”</strong>語\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("Let $x_1 *y* z_2$ be $$E = mc^2$$ here.", "LET $x_1 *y* z_2$ BE $$E = mc^2$$ HERE."),
+        ("Pay $5 and $10, or US$3 for `a$b`.", "PAY $5 AND $10, OR US$3 FOR `a$b`."),
+        ("$$\n\\int f\n\n= 1\n$$\n\n\\begin{align}\na\n\\end{align}", None),
+        ("> [!NOTE] Title\n> One line\n> and more.", "> [!NOTE] TITLE\n> ONE LINE AND MORE."),
+        ("Term\n: Its definition.\n: Another one.", "TERM\n: ITS DEFINITION.\n: ANOTHER ONE."),
+        ("*[HTML]: Hyper Text\n\n[TOC]\n\n[[_TOC_]]", None),
+        (
+            "{{< fig src=a_b >}} Text {% x %} :smile: {{ name }}.",
+            "{{< fig src=a_b >}} TEXT {% x %} :smile: {{ name }}.",
+        ),
+        ("At 10:30:45 and :: there.", "AT 10:30:45 AND :: THERE."),
+    ],
+)
+def test_formulas_alerts_definitions_and_templates_are_no_text(content: str, expected: str | None) -> None:
+    document = read_bytes("x.md", content.encode())
+    written, _ = translate_document(document, lambda docs: [[Rendition(s.text.upper()) for s in d] for d in docs])
+    assert written.decode() == (content if expected is None else expected)

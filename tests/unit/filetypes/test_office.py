@@ -167,6 +167,22 @@ def encrypted_odt() -> bytes:
     return packed({"mimetype": mimetype, "content.xml": "?", "META-INF/manifest.xml": manifest})
 
 
+def overlapping() -> bytes:
+    """A package whose last two entries of the directory are the same part."""
+    content = bytearray(
+        packed({"[Content_Types].xml": TYPES, "word/document.xml": "<a/>", "a": "x" * 99, "b": "x" * 99})
+    )
+    first, last = (content.rfind(b"PK\1\2", 0, end) for end in (content.rfind(b"PK\1\2"), len(content)))
+    content[last + 42 : last + 46] = content[first + 42 : first + 46]
+    return bytes(content)
+
+
+def damaged_picture() -> bytes:
+    content = bytearray(packed({"[Content_Types].xml": TYPES, "word/document.xml": "<a/>", "p.png": "x"}, "p.png"))
+    content[content.index(b"p.png") + 5] ^= 1
+    return bytes(content)
+
+
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'
 
 
@@ -183,6 +199,8 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'
         ("x.docx", packed({"xl/workbook.xml": "<a/>"}), "no part"),
         ("x.xlsx", packed({"xl/workbook.xml": "<a/>"}), "package of a type"),
         ("x.odt", docx().content[:300], "damaged"),
+        ("x.docx", overlapping(), "overlap"),
+        ("x.docx", damaged_picture(), r"p\.png is damaged"),
     ],
 )
 def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, words: str) -> None:

@@ -83,10 +83,36 @@ def test_line_ends_and_encodings_are_kept() -> None:
         translate_document(document, lambda d: [[Rendition("漢") if s.translate else None for s in d[0]]])
 
 
-@pytest.mark.parametrize("wrong", ['msgid "a"\nmsgid "b"\n', 'msgid "a" b"\nmsgstr ""\n', "hello\n", 'msgid "a"\n'])
+@pytest.mark.parametrize(
+    "wrong", ['msgid "a"\nmsgid "b"\n', 'msgid "a" b"\nmsgstr ""\n', "hello\n", 'msgid "a"\n', 'msgid "a\nmsgstr ""\n']
+)
 def test_a_wrong_file_is_refused(wrong: str) -> None:
     with pytest.raises(InputError, match=r"x\.po.*msgfmt"):
         read_bytes("x.po", wrong.encode(), format="po")
+
+
+def test_forms_that_are_translated_already_stay() -> None:
+    written = upper('msgid "a file"\nmsgid_plural "files"\nmsgstr[0] "eine Datei"\nmsgstr[1] ""\n')
+    assert written.endswith('msgstr[0] "eine Datei"\nmsgstr[1] "FILES"\n')
+
+
+def test_comments_without_a_blank_are_read_as_gettext_reads_them() -> None:
+    content = '#comment\n#:main.c:1\n#,fuzzy\n#|msgid "old"\nmsgid "new"\nmsgstr "x"\n\n#~msgid "a"\n#~msgstr "b"\n'
+    assert upper(content) == content.replace('#,fuzzy\n#|msgid "old"\n', "").replace('"x"', '"NEW"')
+
+
+@pytest.mark.parametrize(
+    ("language", "is_read"), [("de", True), ("de_AT", True), ("", True), ("en", True), ("fr", False)]
+)
+def test_a_file_for_another_language_is_refused_and_a_template_gets_the_language(language: str, is_read: bool) -> None:
+    content = f'msgid ""\nmsgstr "Language: {language}\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    options = ReadOptions(target_language="de")
+    if is_read:
+        expected = language if language.startswith("de") else "de"
+        assert f'"Language: {expected}\\n"' in upper(content, options=options)
+    else:
+        with pytest.raises(InputError, match=r"x\.po.*'fr'"):
+            upper(content, options=options)
 
 
 PIECES = ["Open %s.", "\\n", "<b>bold</b>", '\\"q\\"', "%(name)s", "\\t", "<file>", " ", "- item", "\\\\", "Done!", "…"]

@@ -122,7 +122,17 @@ def test_parts_are_in_order_lose_nothing_and_cut_no_word(text: str, shares: list
         assert all(a < b for a, b in parts)
 
 
-@pytest.mark.parametrize(("name", "content"), [("x.srt", "no cue\n"), ("x.srt", "rubbish\n\n" + SRT), ("x.vtt", "x\n")])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.srt", "no cue\n"),
+        ("x.srt", ""),
+        ("x.srt", "rubbish\n\n" + SRT),
+        ("x.vtt", "x\n"),
+        ("x.vtt:3", "WEBVTT\n\n00:01,000 --> 00:02,000\nA comma in the time.\n"),
+        ("x.vtt:6", "WEBVTT\n\nNOTE a --> b\n\n00:01.000 --> 00:02.000\nAn arrow --> here.\n"),
+    ],
+)
 def test_a_wrong_file_is_refused(name: str, content: str) -> None:
     with pytest.raises(InputError, match=name):
-        read_bytes(name, content.encode())
+        read_bytes(name.partition(":")[0], content.encode())

@@ -110,6 +110,50 @@ def test_targets_have_the_inline_elements_of_their_sources(units: list[str], tex
             )
 
 
+def test_segments_of_a_unit_are_translated_or_kept_one_by_one() -> None:
+    marks = '<mrk mtype="seg" mid="1">{}</mrk> <mrk mtype="seg" mid="2">{}</mrk>'
+    unit = f"<source>One. Two.</source><seg-source>{marks.format('One.', 'Two.')}</seg-source>"
+    content = f"<xliff version='1.2'><file><trans-unit>{unit}<target>{{}}</target></trans-unit></file></xliff>"
+    written = translated("x.xlf", content.format(marks.format("Eins.", "")))
+    assert written.decode() == content.format(marks.format("Eins.", "TWO.")).replace(
+        "<target>", '<target state="translated">'
+    )
+    copied = content.replace("<target>", '<target state="new">')
+    assert marks.format("ONE.", "TWO.").encode() in translated("x.xlf", copied.format(marks.format("One.", "Two.")))
+
+
+def test_spans_that_are_not_translated_are_copied() -> None:
+    source = '<source>A <sm id="m" translate="no"/>Left <pc id="1">alone</pc><em startRef="m"/> b &x;.</source>'
+    content = f"<!DOCTYPE xliff SYSTEM 'x.dtd'><xliff version='2.0'><file><unit><segment>{source}"
+    written = translated("x.xlf", f"{content}</segment></unit></file></xliff>").decode()
+    new = source.replace("> b", "> B").replace("source>", "target>")
+    assert written == f"{content}{new}</segment></unit></file></xliff>".replace(
+        "<segment>", '<segment state="translated">'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.xlf", '<xliff version="1.2"><file source-language="fr"/></xliff>'),
+        ("x.xlf", '<xliff version="1.2"><file source-language="en-US" target-language="fr-FR"/></xliff>'),
+        ("x.xlf", '<xliff version="2.0" srcLang="en" trgLang="fr"><file/></xliff>'),
+        ("x.tmx", '<tmx><body><tu><tuv xml:lang="fr"><seg>Bonjour.</seg></tuv></tu></body></tmx>'),
+    ],
+)
+def test_files_of_other_languages_are_refused(name: str, content: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}.*fr"):
+        read_bytes(name, content.encode(), options=ReadOptions(target_language="de"))
+
+
+def test_an_empty_variant_of_a_tmx_is_filled() -> None:
+    unit = '<tu><tuv xml:lang="en_GB"><seg>Done.</seg></tuv><tuv xml:lang="de"><seg{}</tuv></tu>'
+    other = '<tu><tuv xml:lang="fr"><seg>Non.</seg></tuv></tu>'
+    content = f"<tmx><body>{unit}{other}</body></tmx>"
+    written = translated("x.tmx", content.format("/>"), options=ReadOptions(target_language="de"))
+    assert written.decode() == content.format(">DONE.</seg>")
+
+
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
 
 
