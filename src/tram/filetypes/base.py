@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tram.text.verbatim import RESERVED as RESERVED  # private characters: the placeholders, and those of models
+
 TagKind = Literal["open", "close", "empty"]
 
 # Characters that stand for pieces of a sentence which are not to be translated, such as inline code. They are private
 # to tram: a file that contains one of them gets it back through a placeholder of its own.
 FIRST_PLACEHOLDER = 0x10F000
 PLACEHOLDERS = 0xF00
-# All of them, and the characters that models reserve (`tram.text.special_ids`), as a range for character classes.
-RESERVED = f"{chr(FIRST_PLACEHOLDER)}-{chr(0x10FFFF)}"
 
 
 @dataclass(frozen=True, slots=True)

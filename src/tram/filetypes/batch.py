@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
 from tram.filetypes.inline import word_spans
 from tram.filetypes.translate import Rendition
-from tram.filetypes.verbatim import Protected, VerbatimRules, protect
+from tram.text.verbatim import Protected, VerbatimRules, protect
 from tram.translation.alignment import align_words
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tram.filetypes.base import (
 )
 from tram.filetypes.inline import Alignment, place
 from tram.filetypes.registry import open_file
-from tram.filetypes.verbatim import TranslateStrings, VerbatimRules, translate_protected
+from tram.text.verbatim import TranslateStrings, VerbatimRules, translate_protected
 
 # Controls, surrogates, non-characters, and the characters that models reserve.
 UNWRITABLE = re.compile(

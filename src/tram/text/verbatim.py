@@ -1,8 +1,8 @@
 """Spans that must come out of a translation as they went in: URLs, code, placeholders, emoji, foreign scripts.
 
-    protected = protect("Open https://example.org with %s.")
-    protected.text                                   # "Open ␟ with ␟.", a copy sentinel for each span
-    restored = protected.restore("Öffne ␟ mit ␟.")
+    (protected,) = protect("Open https://example.org with %s.")
+    written = protected.as_names()                   # "Open X1 with X2."; as_sentinels(): copy sentinels instead
+    restored = written.restore("Öffne X1 mit X2.")
     restored.text, restored.complete                 # "Öffne https://example.org mit %s.", True
 
 Do-not-translate lists and glossaries work by the same means: the content that is put back is the term, or its fixed
@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from tram.filetypes.base import RESERVED
 from tram.text.special_ids import SENTINELS
+
+# Private characters: those that models reserve, and those that file types put in the place of inline code and the like.
+RESERVED = f"{chr(0x10F000)}-{chr(0x10FFFF)}"
 
 EXTENSIONS = (
     "bash bat bin bmp c cc cfg conf cpp cs css csv db deb dll doc docx epub exe gif go gz h hpp htm html ini iso java"
@@ -60,6 +62,8 @@ LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", 
 CORE = re.compile(r"[^\W_].*[^\W_]|[^\W_]", re.DOTALL)
 END_SIGNS = ".!?…:;,"
 TERM_START = re.compile(r"\w+|[^\w\s]")
+NAME_LETTERS = "XYZQ"  # X1, X2, … stand for spans; another letter where the sentence has such a name itself
+PRIVATE = re.compile(f"[{RESERVED}]")
 
 TranslateStrings = Callable[[list[str]], list[str]]
 
@@ -116,6 +120,40 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A sentence as a model is given it, with a stand-in for every span.
+
+    pattern: matches the stand-ins, and anything that could be mistaken for one, in a translation.
+    """
+
+    text: str
+    stand_ins: tuple[str, ...]
+    contents: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    def restore(self, translation: str) -> Restored:
+        """Put the spans back; a stand-in that appears more often than in the sentence, or in no place of it, is dropped."""
+        waiting: dict[str, list[str]] = {}
+        for stand_in, content in zip(self.stand_ins, self.contents, strict=True):
+            waiting.setdefault(stand_in, []).append(content)
+        doubled = []
+        parts, end = [], 0
+        for match in self.pattern.finditer(translation):
+            contents = waiting.get(match[0], [])
+            if not contents:
+                doubled.append(match[0])
+            parts += [translation[end : match.start()], contents.pop(0) if contents else ""]
+            end = match.end()
+        lost = tuple(content for contents in waiting.values() for content in contents)
+        return Restored("".join([*parts, translation[end:]]), lost, tuple(doubled))
+
+    def keeps_spans_of(self, source: str, translation: str) -> bool:
+        """Return whether the translation of a part of the sentence has the stand-ins of that part, once each."""
+        found, wanted = (Counter(match[0] for match in self.pattern.finditer(text)) for text in (translation, source))
+        return found == wanted
+
+
+@dataclass(frozen=True, slots=True)
 class Protected:
     """A text whose spans are sentinels; the number of a sentinel is that of its span."""
 
@@ -127,21 +165,31 @@ class Protected:
         """Whether a letter is left outside of the spans."""
         return any(c.isalpha() and c not in SENTINELS for c in self.text)
 
+    def as_sentinels(self) -> Written:
+        """Return the text for a model that was trained to copy sentinels."""
+        return Written(self.text, tuple(SENTINELS[: len(self.contents)]), self.contents, _any_sentinel())
+
+    def as_names(self) -> Written:
+        """Return the text with a short name for every span, X1, X2, …, which most models copy without training."""
+        letter = next((c for c in NAME_LETTERS if not re.search(rf"{c}\d", self.text)), NAME_LETTERS[-1])
+        names = tuple(f"{letter}{number}" for number in range(1, len(self.contents) + 1))
+        return Written(self._with(names), names, self.contents, re.compile(rf"(?<!\w){letter}\d+(?!\w)"))
+
+    def as_plain(self) -> Written | None:
+        """Return the text with the spans in their places; None if some have no spelling of their own."""
+        if any(PRIVATE.search(content) for content in self.contents):
+            return None
+        spellings = sorted(set(self.contents), key=len, reverse=True)
+        pattern = re.compile("|".join(rf"(?<!\w){re.escape(content)}(?!\w)" for content in spellings))
+        return Written(self._with(self.contents), self.contents, self.contents, pattern)
+
+    def _with(self, stand_ins: Sequence[str]) -> str:
+        spelled = dict(zip(SENTINELS, stand_ins, strict=False))
+        return "".join(spelled.get(character, character) for character in self.text)
+
     def restore(self, translation: str) -> Restored:
-        """Put the spans back; the second appearance of a sentinel, and any sentinel of no span, is dropped."""
-        used = dict(zip(SENTINELS, self.contents, strict=False))
-        counts = Counter(c for c in translation if c in SENTINELS)
-        seen: set[str] = set()
-        parts = []
-        for character in translation:
-            if character not in SENTINELS:
-                parts.append(character)
-            elif character in used and character not in seen:
-                seen.add(character)
-                parts.append(used[character])
-        lost = tuple(content for sentinel, content in used.items() if not counts[sentinel])
-        doubled = tuple(used.get(sentinel, "") for sentinel, n in counts.items() if n > 1 or sentinel not in used)
-        return Restored("".join(parts), lost, doubled)
+        """Put the spans back for their sentinels."""
+        return self.as_sentinels().restore(translation)
 
     def by_parts(self, translate: TranslateStrings) -> str:
         """Translate the text between the spans piece by piece: worse, but every span is kept by construction."""
@@ -152,6 +200,11 @@ class Protected:
             bare = "".join(c for c in result if c not in SENTINELS).rstrip(END_SIGNS)  # the source's own signs follow
             pieces[i] = core.string[: core.start()] + bare + core.string[core.end() :]
         return self.restore("".join(pieces)).text
+
+
+@lru_cache(maxsize=1)
+def _any_sentinel() -> re.Pattern[str]:
+    return re.compile(f"[{SENTINELS}]")
 
 
 def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:  # noqa: B008 (frozen)

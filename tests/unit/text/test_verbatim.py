@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tram.filetypes.base import placeholder
-from tram.filetypes.verbatim import VerbatimRules, find_spans, protect, translate_protected
+from tram.text.verbatim import VerbatimRules, find_spans, protect, translate_protected
 from tram.text.special_ids import SENTINELS
 
 
