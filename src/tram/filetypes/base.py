@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tram.text.verbatim import RESERVED as RESERVED  # private characters: the placeholders, and those of models
-
 TagKind = Literal["open", "close", "empty"]
 
 # Characters that stand for pieces of a sentence which are not to be translated, such as inline code. They are private

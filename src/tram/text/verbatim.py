@@ -121,9 +121,9 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A sentence as a model is given it, with a stand-in for every span.
+    """A protected sentence as a model is given it, with a stand-in for every span.
 
-    pattern: matches the stand-ins, and anything that could be mistaken for one, in a translation.
+    pattern: matches the stand-ins, all sentinels, and anything else that could be mistaken for a stand-in.
     """
 
     text: str
@@ -131,34 +131,55 @@ class Written:
     contents: tuple[str, ...]
     pattern: re.Pattern[str]
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the text has every stand-in where a span was, and no other."""
+        return Counter(self.pattern.findall(self.text)) == Counter(self.stand_ins)
+
     def restore(self, translation: str) -> Restored:
-        """Put the spans back; a stand-in that appears more often than in the sentence, or in no place of it, is dropped."""
-        waiting: dict[str, list[str]] = {}
-        for stand_in, content in zip(self.stand_ins, self.contents, strict=True):
-            waiting.setdefault(stand_in, []).append(content)
+        """Put the spans back for their stand-ins, or for their sentinels; what appears once too often is dropped."""
+        waiting = dict(enumerate(self.contents))
         doubled = []
         parts, end = [], 0
         for match in self.pattern.finditer(translation):
-            contents = waiting.get(match[0], [])
-            if not contents:
+            meant = next(
+                (number for number in waiting if match[0] in (self.stand_ins[number], SENTINELS[number])), None
+            )
+            if meant is None:
                 doubled.append(match[0])
-            parts += [translation[end : match.start()], contents.pop(0) if contents else ""]
+            parts += [translation[end : match.start()], "" if meant is None else waiting.pop(meant)]
             end = match.end()
-        lost = tuple(content for contents in waiting.values() for content in contents)
-        return Restored("".join([*parts, translation[end:]]), lost, tuple(doubled))
+        return Restored("".join([*parts, translation[end:]]), tuple(waiting.values()), tuple(doubled))
 
-    def keeps_spans_of(self, source: str, translation: str) -> bool:
+    def with_sentinels(self, translation: str) -> str:
+        """Return a translation with the sentinels of the spans in the place of their stand-ins."""
+        waiting = list(range(len(self.stand_ins)))
+
+        def sentinel(match: re.Match[str]) -> str:
+            meant = next((number for number in waiting if self.stand_ins[number] == match[0]), None)
+            if meant is None:
+                return match[0]
+            waiting.remove(meant)
+            return SENTINELS[meant]
+
+        return self.pattern.sub(sentinel, translation)
+
+    def keeps_spans(self, source: str, translation: str) -> bool:
         """Return whether the translation of a part of the sentence has the stand-ins of that part, once each."""
-        found, wanted = (Counter(match[0] for match in self.pattern.finditer(text)) for text in (translation, source))
+        found, wanted = (Counter(self.pattern.findall(text)) for text in (translation, source))
         return found == wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """A text whose spans are sentinels; the number of a sentinel is that of its span."""
+    """A text whose spans are sentinels; the number of a sentinel is that of its span.
+
+    contents: what is put back; sources: what the spans were, which differs from it for terms of a glossary.
+    """
 
     text: str
     contents: tuple[str, ...]
+    sources: tuple[str, ...]
 
     @property
     def needs_translation(self) -> bool:
@@ -167,44 +188,46 @@ class Protected:
 
     def as_sentinels(self) -> Written:
         """Return the text for a model that was trained to copy sentinels."""
-        return Written(self.text, tuple(SENTINELS[: len(self.contents)]), self.contents, _any_sentinel())
+        return self._written(SENTINELS[: len(self.contents)])
 
-    def as_names(self) -> Written:
-        """Return the text with a short name for every span, X1, X2, …, which most models copy without training."""
+    def as_names(self) -> Written | None:
+        """Return the text with a short name for every span, X1, X2, …, which most models copy without training.
+
+        None if a name would become part of a word.
+        """
         letter = next((c for c in NAME_LETTERS if not re.search(rf"{c}\d", self.text)), NAME_LETTERS[-1])
-        names = tuple(f"{letter}{number}" for number in range(1, len(self.contents) + 1))
-        return Written(self._with(names), names, self.contents, re.compile(rf"(?<!\w){letter}\d+(?!\w)"))
+        names = [f"{letter}{number}" for number in range(1, len(self.contents) + 1)]
+        written = self._written(names, rf"(?<!\w){letter}\d+(?!\w)")
+        return written if written.is_clear else None
 
     def as_plain(self) -> Written | None:
-        """Return the text with the spans in their places; None if some have no spelling of their own."""
-        if any(PRIVATE.search(content) for content in self.contents):
-            return None
-        spellings = sorted(set(self.contents), key=len, reverse=True)
-        pattern = re.compile("|".join(rf"(?<!\w){re.escape(content)}(?!\w)" for content in spellings))
-        return Written(self._with(self.contents), self.contents, self.contents, pattern)
+        """Return the text with what is to be put back in its place; None if that cannot be told from the rest."""
+        spellings = sorted({re.escape(content) for content in self.contents}, key=len, reverse=True)
+        written = self._written(self.contents, rf"(?<!\w)(?:{'|'.join(spellings)})(?!\w)")
+        return written if written.is_clear and not PRIVATE.search(written.text) else None
 
-    def _with(self, stand_ins: Sequence[str]) -> str:
+    def _written(self, stand_ins: Sequence[str], pattern: str = "(?!)") -> Written:
         spelled = dict(zip(SENTINELS, stand_ins, strict=False))
-        return "".join(spelled.get(character, character) for character in self.text)
+        text = "".join(spelled.get(character, character) for character in self.text)
+        return Written(text, tuple(stand_ins), self.contents, re.compile(f"{pattern}|[{SENTINELS}]"))
 
     def restore(self, translation: str) -> Restored:
         """Put the spans back for their sentinels."""
         return self.as_sentinels().restore(translation)
 
-    def by_parts(self, translate: TranslateStrings) -> str:
-        """Translate the text between the spans piece by piece: worse, but every span is kept by construction."""
+    def in_pieces(self, translate: TranslateStrings) -> str:
+        """Translate the text between the spans piece by piece: worse, but every sentinel is kept by construction."""
         pieces = re.split(f"([{SENTINELS}])", self.text)
         cores = {i: core for i, piece in enumerate(pieces) if (core := CORE.search(piece)) and not core[0].isdecimal()}
         results = translate([core[0] for core in cores.values()]) if cores else []
         for (i, core), result in zip(cores.items(), results, strict=True):
             bare = "".join(c for c in result if c not in SENTINELS).rstrip(END_SIGNS)  # the source's own signs follow
             pieces[i] = core.string[: core.start()] + bare + core.string[core.end() :]
-        return self.restore("".join(pieces)).text
+        return "".join(pieces)
 
-
-@lru_cache(maxsize=1)
-def _any_sentinel() -> re.Pattern[str]:
-    return re.compile(f"[{SENTINELS}]")
+    def by_parts(self, translate: TranslateStrings) -> str:
+        """Translate the text between the spans piece by piece and put the spans back."""
+        return self.restore(self.in_pieces(translate)).text
 
 
 def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:  # noqa: B008 (frozen)
@@ -303,7 +326,8 @@ def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protec
     for sentinel, span in zip(SENTINELS, spans, strict=False):
         pieces += [text[start : span.start], sentinel]
         start = span.end
-    return Protected("".join([*pieces, text[start:end]]), tuple(span.content for span in spans))
+    contents, sources = tuple(span.content for span in spans), tuple(text[span.start : span.end] for span in spans)
+    return Protected("".join([*pieces, text[start:end]]), contents, sources)
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:
