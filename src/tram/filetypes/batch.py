@@ -30,7 +30,11 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True)
 class FileSettings:
-    """How files are translated. alignment: of the words of all sentences; remarks: counts of what should be checked."""
+    """How files are translated.
+
+    rules: what is kept as it is. alignment: whether to align the words of all sentences. remarks: counts of what should
+    be checked.
+    """
 
     rules: VerbatimRules = field(default_factory=VerbatimRules)
     alignment: bool = False

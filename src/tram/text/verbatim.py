@@ -72,16 +72,19 @@ TranslateStrings = Callable[[list[str]], list[str]]
 class VerbatimRules:
     """What is copied.
 
-    keep: terms that are not translated; glossary: terms with a fixed translation. Both match whole words, and a term
-    in lower case also matches with a capital.
+    keep: terms that are not translated; glossary: terms with a fixed translation, which is not inflected. Both match
+    whole words, longer terms first, as they are written; a term in lower case also matches with a capital or in
+    capitals, and its translation follows.
     known: whether a character can be translated; None: all can, but for symbols and letters of other scripts.
     scripts: first words of the Unicode names of the letters of both languages.
+    patterns: whether to copy URLs, code and so on; if not, only terms and the private characters of file types are.
     """
 
     keep: tuple[str, ...] = ()
     glossary: Mapping[str, str] = field(default_factory=dict)
     known: Callable[[str], bool] | None = None
     scripts: tuple[str, ...] = LATIN_NAMES
+    patterns: bool = True
 
     @cached_property
     def terms(self) -> dict[str, list[tuple[str, str | None]]]:
@@ -232,14 +235,15 @@ class Protected:
 
 def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:  # noqa: B008 (frozen)
     """Return the spans of a text in order; they do not overlap."""
-    spans = [Span(*m.span(), str(m.lastgroup), m[0]) for m in _pattern().finditer(text) if m[0]]
+    pattern = _pattern() if rules.patterns else PRIVATE
+    spans = [Span(*m.span(), m.lastgroup or "placeholder", m[0]) for m in pattern.finditer(text) if m[0]]
     if rules.keep or rules.glossary:
         terms = list(_terms(text, rules))
         spans = [s for s in spans if not any(s.start < t.end and t.start < s.end for t in terms)] + terms
     taken = bytearray(len(text))
     for span in spans:
         taken[span.start : span.end] = b"\1" * (span.end - span.start)
-    spans += _foreign(text, taken, rules)
+    spans += _foreign(text, taken, rules) if rules.patterns else ()
     return sorted(spans, key=lambda span: span.start)
 
 
@@ -256,13 +260,21 @@ def _terms(text: str, rules: VerbatimRules) -> Iterator[Span]:
             continue
         for term, fixed in rules.terms.get(word[0].lower(), ()):
             found = text[word.start() : word.start() + len(term)]
-            capital = term[:1].upper() + term[1:]
-            if found in (term, capital) and not text[word.start() + len(term) :][:1].isalnum():
+            if _same_term(term, found) and not text[word.start() + len(term) :][:1].isalnum():
                 end = word.start() + len(term)
-                if fixed is not None and found != term:
-                    fixed = fixed[:1].upper() + fixed[1:]
-                yield Span(word.start(), end, "term", found if fixed is None else fixed)
+                yield Span(word.start(), end, "term", found if fixed is None else _cased(fixed, term, found))
                 break
+
+
+def _same_term(term: str, found: str) -> bool:
+    return found == term or (term.islower() and found in (term[:1].upper() + term[1:], term.upper()))
+
+
+def _cased(fixed: str, term: str, found: str) -> str:
+    """Return the translation of a term with the capitals that the term was found with."""
+    if found == term:
+        return fixed
+    return fixed.upper() if found == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
 
 
 def _foreign(text: str, taken: bytearray, rules: VerbatimRules) -> Iterator[Span]:

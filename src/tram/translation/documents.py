@@ -55,6 +55,10 @@ class Remarks:
         self.warnings.update(warning for each in translations for warning in each.warnings)
         return translations
 
+    def counts(self) -> dict[str, int]:
+        """Return all counts by name."""
+        return {"split": self.split, **{name: self.warnings[name] for name in (REPEATED, IN_PARTS, DOUBTFUL)}}
+
     def warn(self) -> None:
         """Warn of everything that was counted, one sentence each."""
         for number, sentence in (
