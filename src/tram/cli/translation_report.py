@@ -1,6 +1,7 @@
 """What `tram translate` says about its work besides the translations: warnings, alignments, JSON."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -68,9 +69,10 @@ class Reports:
         if self.places.alignment is not None:
             self.lines += [pharaoh(sentence.alignment or ()) for sentence in sentences]
         if self.places.json is not None:
-            values = [{**asdict(sentence), "warnings": list(sentence.warnings)} for sentence in sentences]
             name = None if output is None else str(output)
-            self.files.append({"source": source, "output": name, **counts, "sentences": values})
+            warnings = Counter(warning for sentence in sentences for warning in sentence.warnings)
+            values = {"source": source, "output": name, **counts, "warnings": warnings}
+            self.files.append({**values, "sentences": [_values(sentence) for sentence in sentences]})
 
     def write(self, remarks: "Remarks") -> None:
         """Write what was asked for."""
@@ -81,6 +83,13 @@ class Reports:
 
             value = {"files": self.files, "counts": remarks.counts()}
             _write(self.places.json, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _values(sentence: "SentenceReport") -> dict[str, Any]:
+    from tram.text.words import pharaoh
+
+    alignment = None if sentence.alignment is None else pharaoh(sentence.alignment)
+    return {**asdict(sentence), "alignment": alignment}
 
 
 def _write(path: Path, text: str) -> None:
