@@ -14,7 +14,8 @@ from tram.config import MemoryConfig
 from tram.errors import InputError
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.translation.translator import AHEAD, Translator
+from tram.translation.documents import AHEAD
+from tram.translation.translator import Translator
 
 WORDS = ["Tea!", "The old miller waits.", "A small fox sings on the bridge.", "Why?"]
 

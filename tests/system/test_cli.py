@@ -15,10 +15,11 @@ import yaml
 
 from conftest import Corpus, Done, contents, made_up, refused, write_pair
 from tram.cli.console import gathered
-from tram.cli.translate import translated_lines
+from tram.cli.translate_lines import translated_lines
 from tram.config import Config, write_yaml
 from tram.data.prepare import PrepareSettings, prepare
 from tram.model.folder import WEIGHTS
+from tram.translation.parts import Translation
 from tram.translation.translator import Translator
 
 Command = Callable[..., Done]
@@ -87,9 +88,9 @@ class Shouting:
     def __init__(self) -> None:
         self.documents: list[list[str]] = []
 
-    def translate_documents(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[str]]:
+    def detailed(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[Translation]]:
         self.documents = list(documents)
-        return [[sentence.upper() for sentence in document] for document in self.documents]
+        return [[Translation(sentence.upper(), 0.0) for sentence in document] for document in self.documents]
 
 
 @pytest.mark.parametrize(
@@ -107,8 +108,8 @@ def test_with_lines_a_blank_line_starts_a_document() -> None:
 
 def test_a_line_end_in_a_translation_does_not_shift_the_others() -> None:
     class Breaking(Shouting):
-        def translate_documents(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[str]]:
-            return [["x\ny" for _ in document] for document in documents]
+        def detailed(self, documents: Iterable[list[str]], *_: object, **__: object) -> list[list[Translation]]:
+            return [[Translation("x\ny", 0.0) for _ in document] for document in documents]
 
     assert "".join(translated_lines(Breaking(), with_ends("a\n\nb\n"))) == "x y\n\nx y\n"
 
@@ -431,8 +432,96 @@ def test_the_original_is_never_the_output(model: Path, tmp_path: Path, tram: Com
 
 
 def test_plain_treats_any_text_as_plain_text(model: Path, tmp_path: Path, tram: Command) -> None:
-    (tmp_path / "a.md").write_text("`Tea!`\n")
+    (tmp_path / "a.md").write_text("```\nTea!\n```\n")
     kept = tram("translate", tmp_path / "a.md", "--model", model)
     plain = tram("translate", tmp_path / "a.md", "--plain", "--model", model)
-    assert kept.out == "`Tea!`\n"
+    assert kept.out == "```\nTea!\n```\n"
     assert plain.out != kept.out
+
+
+def test_a_folder_of_results_is_not_overwritten_unless_asked(model: Path, tmp_path: Path, tram: Command) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Tea!\n")
+    command = ("translate", tmp_path / "a.txt", tmp_path / "b.txt", "-o", tmp_path / "out", "--model", model)
+    assert tram(*command).code == 0
+    refused(tram(*command), "a.de.txt: exists already", "--overwrite")
+    assert tram(*command, "--overwrite").code == 0
+
+
+# Reports.
+
+
+def test_reports_have_every_sentence_with_its_alignment(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "a.txt").write_text("The old miller waits. Tea!\n\nSee https://a.b/c now.\n")
+    (tmp_path / "b.md").write_text("The fox `sings`.\n")
+    reports = ("--json", tmp_path / "r.json", "--alignment", tmp_path / "r.align")
+    done = tram("translate", tmp_path / "a.txt", tmp_path / "b.md", "--model", model, *reports)
+    assert done.code == 0, done.err
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert [file["output"] for file in report["files"]] == done.out.split()
+    assert [file["translated"] for file in report["files"]] == [3, 1]
+    sentences = [sentence for file in report["files"] for sentence in file["sentences"]]
+    sources = ["The old miller waits.", "Tea!", "See https://a.b/c now.", "The fox `sings`."]
+    assert [sentence["source"] for sentence in sentences] == sources
+    assert "https://a.b/c" in sentences[2]["translation"]
+    assert "`sings`" in sentences[3]["translation"]
+    assert (tmp_path / "r.align").read_text().splitlines() == [sentence["alignment"] for sentence in sentences]
+    for sentence in sentences:
+        links = [link.split("-") for link in sentence["alignment"].split()]
+        assert all(int(word) < len(sentence["source"].split()) for word, _ in links)
+        assert all(int(word) < len(sentence["translation"].split()) for _, word in links)
+    assert set(report["counts"]) == {"split", "repeated", "in parts", "doubtful"}
+    counted = sum("doubtful" in sentence["warnings"] for sentence in sentences)
+    assert report["counts"]["doubtful"] == counted
+    assert (f"{counted} sentences are doubtful" in done.err) == (counted > 0)
+
+
+def test_alignments_of_lines_are_lines(model: Path, tmp_path: Path, tram: Command) -> None:
+    text = b"The old miller waits.\nTea!\n\nA fox sings.\n"
+    done = tram(
+        "translate", "--lines", "--model", model, "--alignment", tmp_path / "a", "-o", tmp_path / "o", stdin=text
+    )
+    assert done.code == 0, done.err
+    lines = (tmp_path / "a").read_text().split("\n")
+    assert len(lines) == text.count(b"\n") + 1
+    assert lines[2] == ""
+    assert all(link.count("-") == 1 for line in lines for link in line.split())
+
+
+def test_a_glossary_decides(model: Path, tmp_path: Path, tram: Command) -> None:
+    (tmp_path / "terms.tsv").write_text("miller\tSchmied\nTea\n")
+    options = ("--glossary", tmp_path / "terms.tsv", "--model", model)
+    for lines in ([], ["--lines"]):
+        done = tram("translate", *options, *lines, stdin=b"The old miller waits.\nTea!\n")
+        assert done.code == 0, done.err
+        assert done.out.count("Schmied") == 1
+        assert "Tea!" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--glossary", "nowhere.tsv"], ["nowhere.tsv: cannot be read"]),
+        (["--glossary", "nowhere.tsv", "--no-verbatim"], ["contradict"]),
+        (["--device", "toaster"], ["--device toaster", "give cpu"]),
+        (["--json", "-"], ["--json -", "--output"]),
+        (["--json", "x", "--alignment", "x"], ["give two files"]),
+        (["--json", "/dev/null/x"], ["/dev/null/x: cannot be written"]),
+        (["--lines", "--n-best", "2", "--json", "x"], ["--n-best", "leave out"]),
+    ],
+)
+def test_reports_and_devices_that_cannot_be_are_refused(
+    model: Path, tram: Command, options: list[str], words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tram("translate", "--model", model, *options, stdin=b"Tea!\n")
+    refused(done, *words)
+    assert done.out == ""
+
+
+@pytest.mark.parametrize("options", [["--dtype", "float64"], ["--batch", "1"], ["--device", "cpu"]])
+def test_settings_of_the_computation_do_not_change_a_translation(
+    model: Path, tram: Command, options: list[str]
+) -> None:
+    plain = tram("translate", "--model", model, stdin=b"The old miller waits. Tea!\n")
+    assert tram("translate", "--model", model, *options, stdin=b"The old miller waits. Tea!\n").out == plain.out

@@ -9,7 +9,7 @@ import typer
 
 from conftest import Corpus, Done, refused
 from tram.cli.main import app
-from tram.cli.translate import n_best_lines, translated_lines
+from tram.cli.translate_lines import n_best_lines, translated_lines
 from tram.data.corpus import Document, format_that_holds, read_documents, write_documents
 from tram.translation.parts import Translation
 from tram.translation.translator import Translator
@@ -91,9 +91,9 @@ class Fixed:
     def __init__(self, translations: list[str]) -> None:
         self.translations = translations
 
-    def translate_documents(self, documents: Any, *_: Any, **__: Any) -> Any:
+    def detailed(self, documents: Any, *_: Any, **__: Any) -> Any:
         for document in documents:
-            yield self.translations[: len(document)]
+            yield [Translation(text, 0.0) for text in self.translations[: len(document)]]
 
     def n_best(self, sentences: list[str], n: int) -> Any:
         return [[Translation(text, 0.0)] for text in self.translations[: len(sentences)]]

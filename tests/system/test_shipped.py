@@ -75,6 +75,60 @@ def test_the_reader_is_addressed_as_the_salutation_says(translator: Translator) 
     assert all(re.search(r"\bdu\b", line) for line in informal[2:])
 
 
+RULES_OF_ADDRESS = {"du": r"\b(?:[Dd]u|[Dd]eine?[mnrs]?)\b", "Sie": r"\b(?:Sie|Ihre?[mnrs]?)\b"}
+TRANSLATED = [
+    ("Do you want to delete the file?", "Möchtest du die Datei löschen?", "Möchten Sie die Datei löschen?"),
+    ("Your settings were saved.", "Deine Einstellungen wurden gespeichert.", "Ihre Einstellungen wurden gespeichert."),
+    (
+        "You can close the window now.",
+        "Du kannst das Fenster jetzt schließen.",
+        "Sie können das Fenster jetzt schließen.",
+    ),
+    ("Have you forgotten your password?", "Hast du dein Passwort vergessen?", "Haben Sie Ihr Passwort vergessen?"),
+]
+UNTRANSLATED = [
+    "Do you want to open the folder?",
+    "Can you see the picture?",
+    "Do you need help?",
+    "You have a new message.",
+    "Do you know the address?",
+    "Are you sure?",
+]
+
+
+def half_translated(kind: str, column: int) -> str:
+    """A PO or an XLIFF file of which the first half is translated."""
+    entries = [(row[0], row[column]) for row in TRANSLATED] + [(source, "") for source in UNTRANSLATED]
+    if kind == "po":
+        header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+        return "\n".join([header, *(f'msgid "{source}"\nmsgstr "{target}"\n' for source, target in entries)])
+    units = "".join(
+        f'<trans-unit id="{i}"><source>{source}</source>{f"<target>{target}</target>" if target else ""}</trans-unit>'
+        for i, (source, target) in enumerate(entries)
+    )
+    return (
+        '<?xml version="1.0" encoding="utf-8"?><xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">'
+        f'<file original="a" source-language="en" target-language="de" datatype="plaintext"><body>{units}</body></file>'
+        "</xliff>"
+    )
+
+
+@pytest.mark.parametrize("kind", ["po", "xlf"])
+def test_what_a_file_has_translated_already_decides_how_the_rest_addresses_the_reader(
+    kind: str, tram: Callable[..., Done], tmp_path: Path
+) -> None:
+    for column, (form, pattern) in enumerate(RULES_OF_ADDRESS.items(), start=1):
+        path = tmp_path / f"{form}.{kind}"
+        path.write_text(half_translated(kind, column), encoding="utf-8")
+        done = tram("translate", path, "--json", tmp_path / "report.json", "-o", tmp_path / f"{form}.de.{kind}")
+        assert done.code == 0, done.err
+        (file,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["files"]
+        assert [sentence["source"] for sentence in file["sentences"]] == UNTRANSLATED
+        assert [s["translation"] for s in file["sentences"] if not re.search(pattern, s["translation"])] == []
+        written = (tmp_path / f"{form}.de.{kind}").read_text(encoding="utf-8")
+        assert all(row[column] in written for row in TRANSLATED)
+
+
 def test_a_pronoun_agrees_with_the_noun_of_the_sentence_before(tram: Callable[..., Done]) -> None:
     """On 60 everyday sentences that come with tram, `tram contrast agreement`; without context about a third agree."""
     done = tram("contrast", "agreement", "--json", "-")

@@ -29,6 +29,23 @@ def translated(
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
 
 
+def load_translator(
+    model: Path | None, device: str, dtype: str, beam: int, length_penalty: float, batch: int
+) -> "Translator":
+    """Load a model onto a device; refuse a device that this machine does not have."""
+    import torch
+
+    from tram.translation.translator import Translator
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise InputError(f"--device {device}: this machine or this torch has no such device; give cpu") from None
+    translator = Translator.load(model, device, getattr(torch, dtype), beam, length_penalty)
+    translator.batch = batch
+    return translator
+
+
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
     """Exit with code 130 and a sentence, not with a traceback, if the user interrupts a training."""

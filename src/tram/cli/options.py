@@ -47,6 +47,20 @@ LengthPenalty = Annotated[
 ]
 
 
+class DataType(StrEnum):
+    """In what the weights are held and computed with."""
+
+    float32 = "float32"
+    float64 = "float64"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Dtype = Annotated[DataType, typer.Option(help="Data type of the weights; the 16-bit types are for GPUs.")]
+Batch = Annotated[int, typer.Option(min=1, max=100_000, help="Sentences, or documents, that are translated at once.")]
+
+
 class History(StrEnum):
     """What the target memory reads of earlier sentences."""
 

@@ -1,22 +1,25 @@
-"""`tram translate`: files and lines, streamed."""
+"""`tram translate`: files with their layout; `translate_lines` has the other way, one sentence per line."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tram.cli.options import Beam, LengthPenalty, ModelFolder
+from tram.cli.options import Batch, Beam, DataType, Device, Dtype, LengthPenalty, ModelFolder
+from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
+from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
 from tram.progress import Progress, plain_warnings
 
 if TYPE_CHECKING:
     from tram.filetypes.base import FileDocument
+    from tram.filetypes.translate import SentenceReport
+    from tram.text.verbatim import VerbatimRules
     from tram.translation.translator import Translator
 
-STDIN = "-"
 BINARY = (".docx", ".odt", ".epub")
 
 
@@ -28,7 +31,12 @@ def translate(
     model: ModelFolder = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write; with several files, the folder for their translations."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; with several files, the folder for their translations, named as in letter.de.txt. "
+            "Without it one text file is printed; several, and packages such as .docx, go beside the originals.",
+        ),
     ] = None,
     beam: Beam = 5,
     lines: Annotated[
@@ -45,52 +53,126 @@ def translate(
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
     ] = 1,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Terms: lines of term TAB translation, or of a term alone that is not translated; # begins a comment. "
+            "Whole words are matched, longer terms first; a translation is put in as it is, without inflection."
+        ),
+    ] = None,
+    verbatim: Annotated[
+        bool,
+        typer.Option(help="Keep URLs, e-mail addresses, code, placeholders, numbers with units and emoji as they are."),
+    ] = True,
+    alignment: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write word alignments here, one line for each sentence that is translated, such as 0-0 1-2 "
+            "(source word-target word, counted from 0; words are what white space separates); - for standard output."
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            "--json",
+            help="Also write counts for each file here, and for each sentence its translation, score, alignment and "
+            "warnings (repeated, in parts, doubtful); - for standard output.",
+        ),
+    ] = None,
+    device: Device = "cpu",
+    dtype: Dtype = DataType.float32,
+    batch: Batch = 32,
 ) -> None:
-    """Translate files and keep their layout; or, with --lines, one sentence per line."""
-    from tram.translation.translator import Translator
+    """Translate files and keep their layout; or, with --lines, one sentence per line.
+
+    A translation that loops, is far longer than its source, empty, or has lost a URL, a placeholder or the like is made
+    again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+    """
+    from tram.cli.console import load_translator
 
     given = sources or [STDIN]
+    places = ReportFiles(alignment, json)
+    _check_options(given, lines, n_best, plain, format, verbatim, glossary, places)
+    rules = _rules(glossary, verbatim)
+    places.check(output, several=len(given) > 1)
+    if lines and output is not None:
+        from tram.files import check_writable
+
+        check_writable(output)
+    translator = load_translator(model, device, dtype, beam, length_penalty, batch)
+    if n_best > 1:
+        with _writer(output) as write, plain_warnings():
+            for piece in n_best_lines(translator, read_lines(given[0]), n_best):
+                write(piece.encode())
+    elif lines:
+        _translate_lines(translator, given[0], output, rules, Reports(places))
+    else:
+        outputs = _outputs(given, output, translator.text.target_language, overwrite)
+        _translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
+
+
+def _check_options(
+    given: list[str],
+    lines: bool,
+    n_best: int,
+    plain: bool,
+    format: str | None,
+    verbatim: bool,
+    glossary: Path | None,
+    places: ReportFiles,
+) -> None:
     if n_best > 1 and not lines:
         raise InputError("--n-best: translations are listed by line; add --lines")
+    if n_best > 1 and (glossary or places.alignment or places.json):
+        raise InputError("--n-best: lists what the search found; leave out --glossary, --alignment and --json")
     if lines and len(given) > 1:
         raise InputError("--lines: translates one file at a time; give one file, or - for standard input")
     if given.count(STDIN) and len(given) > 1:
         raise InputError("-: standard input cannot be translated together with files; give one or the other")
     if plain and format not in {None, "text"}:
         raise InputError(f"--plain and --format {format} contradict each other; give one of them")
-    if lines and output is not None:
-        from tram.files import check_writable
-
-        check_writable(output)
-    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
-    if lines:
-        with _writer(output) as write, _progress() as advance, plain_warnings():
-            source = _lines(given[0])
-            several = n_best > 1
-            for piece in (
-                n_best_lines(translator, source, n_best) if several else translated_lines(translator, source, advance)
-            ):
-                write(piece.encode())
-        return
-    _translate_files(translator, given, output, "text" if plain else format, overwrite)
+    if glossary is not None and not verbatim:
+        raise InputError("--glossary and --no-verbatim contradict each other; give one of them")
+    for source in given:  # before the first of them is translated
+        if source != STDIN and not Path(source).exists():
+            raise InputError(f"{source}: there is no such file; check the name")
 
 
-# Files.
+def _rules(glossary: Path | None, verbatim: bool) -> "VerbatimRules":
+    from tram.text.glossary import read_glossary
+    from tram.text.verbatim import VerbatimRules
+
+    if glossary is not None:
+        return read_glossary(glossary)
+    return VerbatimRules(patterns=verbatim)
+
+
+def _translate_lines(
+    translator: "Translator", source: str, output: Path | None, rules: "VerbatimRules", reports: Reports
+) -> None:
+    found: list[SentenceReport] = []
+    record = found.append if reports.wanted else None
+    with _writer(output) as write, counted_remarks() as remarks, _progress() as advance:
+        for piece in translated_lines(translator, read_lines(source), advance, rules, remarks, record):
+            write(piece.encode())
+    reports.add(source, output, found, {"segments": len(found)})
+    reports.write(remarks)
 
 
 def _translate_files(
-    translator: "Translator", sources: list[str], output: Path | None, format: str | None, overwrite: bool
+    translator: "Translator",
+    sources: list[str],
+    outputs: list[Path | None],
+    format: str | None,
+    rules: "VerbatimRules",
+    reports: Reports,
 ) -> None:
     from tram.filetypes.base import ReadOptions
-    from tram.filetypes.batch import translate_opened
+    from tram.filetypes.batch import FileSettings, translate_opened
     from tram.filetypes.registry import open_file, read_bytes
     from tram.filetypes.translate import finish
 
-    for source in sources:  # before the first of them is translated
-        if source != STDIN and not Path(source).exists():
-            raise InputError(f"{source}: there is no such file; check the name")
     options = ReadOptions(translator.text.source_language, translator.text.target_language)
-    outputs = _outputs(sources, output, translator.text.target_language, overwrite)
 
     def opened() -> Iterator["FileDocument"]:
         for source in sources:
@@ -99,18 +181,21 @@ def _translate_files(
             else:
                 yield open_file(Path(source), format, options)
 
-    doubtful = 0
-    with plain_warnings(), _progress() as advance:
-        found = translate_opened(translator, opened(), advance=advance)
-        for (document, rows), place in zip(found, outputs, strict=True):
+    by_position = 0
+    with counted_remarks() as remarks, _progress() as advance:
+        settings = FileSettings(rules, reports.wanted, remarks)
+        found = translate_opened(translator, opened(), settings, advance)
+        for source, (document, rows), place in zip(sources, found, outputs, strict=True):
             content, report = finish(document, rows)
-            doubtful += report.doubtful
+            by_position += report.placed_by_position + report.repaired
             with _writer(place) as write:
                 write(content)
+            reports.add_file(source, place, report)
             if len(sources) > 1:
                 print(place)
-    if doubtful:
-        print(f"warning: {doubtful} sentences should be checked: markup was placed by position", file=sys.stderr)
+    if by_position:
+        print(f"warning: {by_position} sentences should be checked: markup was placed by position", file=sys.stderr)
+    reports.write(remarks)
 
 
 def _outputs(sources: list[str], output: Path | None, language: str, overwrite: bool) -> list[Path | None]:
@@ -130,7 +215,7 @@ def _outputs(sources: list[str], output: Path | None, language: str, overwrite: 
             continue
         if place.exists() and place.resolve() == Path(source).resolve():
             raise InputError(f"{place}: is the original; choose another name for the translation")
-        if place.exists() and output is None and not overwrite:
+        if place.exists() and place != output and not overwrite:
             raise InputError(f"{place}: exists already; remove it, or replace it with --overwrite")
         check_writable(place)
     return places
@@ -139,68 +224,6 @@ def _outputs(sources: list[str], output: Path | None, language: str, overwrite: 
 def _translated_name(source: Path, folder: Path | None, language: str) -> Path:
     """letter.txt → letter.de.txt."""
     return (folder or source.parent) / f"{source.stem}.{language}{source.suffix}"
-
-
-# Lines.
-
-
-def translated_lines(
-    translator: "Translator", lines: Iterable[str], advance: Callable[[int], None] | None = None
-) -> Iterator[str]:
-    r"""Yield the translation of lines piece by piece: one line for every line.
-
-    lines: with their ends, "\n" or "\r\n"; that of the first line is used for all.
-    """
-    newline, ended = "\n", False
-
-    def documents() -> Iterator[list[str]]:
-        nonlocal newline, ended
-        document: list[str] = []
-        for number, line in enumerate(lines):
-            ended = line.endswith("\n")
-            if number == 0 and line.endswith("\r\n"):
-                newline = "\r\n"
-            if line.strip():
-                document.append(line.removesuffix("\n").removesuffix("\r"))
-            else:
-                yield document
-                document = []
-        yield document
-
-    written = 0
-    for number, result in enumerate(translator.translate_documents(documents(), advance)):
-        # A model that spells in bytes may produce a line end, which would shift all lines after it
-        for line in [""] * (number > 0) + [one_line(line) for line in result]:
-            yield line if not written else newline + line
-            written += 1
-    if ended:
-        yield newline
-
-
-def n_best_lines(translator: "Translator", lines: Iterable[str], n: int) -> Iterator[str]:
-    """Yield the n best translations of every line as NUMBER ||| TEXT ||| SCORE."""
-    for number, best in enumerate(translator.n_best([line.rstrip("\r\n") for line in lines], n)):
-        for option in best:
-            yield f"{number} ||| {one_line(option.text)} ||| {option.score:.4f}\n"
-
-
-def one_line(text: str) -> str:
-    r"""Return a translation without "\r" and other line ends, which a model that spells in bytes may produce."""
-    return " ".join(text.splitlines())
-
-
-def _lines(source: str) -> Iterator[str]:
-    """Yield the lines of a file, compressed or not, or of standard input, with their ends."""
-    from tram.data.text_files import Lines
-
-    if source != STDIN:
-        yield from Lines(Path(source)).with_ends()
-        return
-    for number, raw in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            raise InputError(f"standard input:{number}: is not valid UTF-8; convert it to UTF-8") from None
 
 
 # Output.

@@ -18,8 +18,6 @@ TagKind = Literal["open", "close", "empty"]
 # to tram: a file that contains one of them gets it back through a placeholder of its own.
 FIRST_PLACEHOLDER = 0x10F000
 PLACEHOLDERS = 0xF00
-# All of them, and the characters that models reserve (`tram.text.special_ids`), as a range for character classes.
-RESERVED = f"{chr(FIRST_PLACEHOLDER)}-{chr(0x10FFFF)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,18 @@ memory knows the choices of whoever translated them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import groupby, tee
 from typing import TYPE_CHECKING
 
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
 from tram.filetypes.inline import word_spans
 from tram.filetypes.translate import Rendition
-from tram.filetypes.verbatim import Protected, VerbatimRules, protect
+from tram.text.verbatim import VerbatimRules
 from tram.translation.alignment import align_words
+from tram.translation.documents import Remarks
+from tram.translation.guards import DOUBTFUL
+from tram.translation.parts import Translation
 
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
@@ -26,24 +29,26 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class _Sentence:
-    """A segment on its way through the model: what is translated, and the spans that are put back."""
+class FileSettings:
+    """How files are translated.
 
-    parts: list[Protected]
+    rules: what is kept as it is. alignment: whether to align the words of all sentences. remarks: counts of what should
+    be checked.
+    """
 
-    @property
-    def texts(self) -> list[str]:
-        return [part.text for part in self.parts if part.needs_translation]
+    rules: VerbatimRules = field(default_factory=VerbatimRules)
+    alignment: bool = False
+    remarks: Remarks = field(default_factory=Remarks)
 
 
 def translate_opened(
     translator: "Translator",
     files: Iterable[FileDocument],
-    rules: VerbatimRules | None = None,
+    settings: FileSettings | None = None,
     advance: Advance | None = None,
 ) -> Iterator[tuple[FileDocument, list[Row]]]:
     """Yield every file with the renditions of its documents, in order."""
-    work = _Work(translator, rules or VerbatimRules(), advance)
+    work = _Work(translator, settings or FileSettings(), advance)
     for has_targets, group in groupby(files, key=_has_targets):
         if has_targets:
             for file in group:
@@ -57,32 +62,25 @@ def _has_targets(file: FileDocument) -> bool:
     return any(segment.target is not None for document in file.documents for segment in document)
 
 
+@dataclass(frozen=True)
 class _Work:
-    def __init__(self, translator: "Translator", rules: VerbatimRules, advance: Advance | None) -> None:
-        self.translator = translator
-        self.rules = rules
-        self.advance = advance
-        self.has_sentinels = bool(translator.special.reserved)
+    translator: "Translator"
+    settings: FileSettings
+    advance: Advance | None
 
     def in_lockstep(self, files: Iterable[FileDocument]) -> Iterator[tuple[FileDocument, list[Row]]]:
         """Translate the documents of files that have no translations yet."""
         ahead, files = tee(files)
-        prepared: list[list[_Sentence | None]] = []  # of documents that are being translated
-
-        def documents() -> Iterator[list[str]]:
-            for file in ahead:
-                for document in file.documents:
-                    sentences = [self.prepare(segment) for segment in document]
-                    prepared.append(sentences)
-                    yield [text for sentence in sentences if sentence is not None for text in sentence.texts]
-
-        results = self.translator.translate_documents(documents(), self.advance)
+        wanted = (_wanted(document) for file in ahead for document in file.documents)
+        results = self.translator.detailed(
+            wanted,
+            self.advance,
+            alignment=self.settings.alignment,
+            verbatim=self.settings.rules,
+            remarks=self.settings.remarks,
+        )
         for file in files:
-            rows: list[Row] = []
-            for document in file.documents:
-                texts = iter(next(results))
-                row = [self.rendition(sentence, texts) for sentence in prepared.pop(0)]
-                rows.append(self.aligned(document, row))
+            rows = [self.aligned(document, _row(document, next(results))) for document in file.documents]
             yield file, rows
 
     def with_context(self, document: Sequence[Segment]) -> Row:
@@ -96,48 +94,48 @@ class _Work:
                 self.translator.read(sources, [segment.target or "" for segment in segments], state)
                 row += [None] * len(segments)
                 continue
-            sentences = [self.prepare(segment) for segment in segments]
-            wanted = [text for sentence in sentences if sentence is not None for text in sentence.texts]
-            texts = iter(self.translator.translate(wanted, state))
-            row += [self.rendition(sentence, texts) for sentence in sentences]
-            if self.advance is not None:
-                self.advance(len(wanted))
+            (found,) = self.translator.detailed(
+                [_wanted(segments)],
+                self.advance,
+                states=[state],
+                alignment=self.settings.alignment,
+                verbatim=self.settings.rules,
+                remarks=self.settings.remarks,
+            )
+            row += _row(segments, found)
         return row
 
     def aligned(self, document: Sequence[Segment], row: Row) -> Row:
         """Add word alignments to the renditions of segments with tags, to place the tags by."""
         result = list(row)
-        tagged = [i for i, segment in enumerate(document) if segment.tags and row[i] is not None]
-        pairs = [(document[i].text, rendition.text) for i in tagged if (rendition := row[i]) is not None]
+        tagged = {i: each for i, (segment, each) in enumerate(zip(document, row, strict=True)) if segment.tags and each}
+        pairs = [(document[i].text, rendition.text) for i, rendition in tagged.items()]
         spans = {_without_placeholders(text): word_spans(text) for pair in pairs for text in pair}
         sources, targets = ([_without_placeholders(pair[side]) for pair in pairs] for side in (0, 1))
         found = align_words(self.translator, sources, targets, lambda text: spans[text])
-        for i, (_, target), alignment in zip(tagged, pairs, found, strict=True):
-            result[i] = Rendition(target, alignment)
+        for (i, rendition), alignment in zip(tagged.items(), found, strict=True):
+            result[i] = replace(rendition, alignment=alignment)
         return result
 
-    def prepare(self, segment: Segment) -> _Sentence | None:
-        """Return what the model is given of a segment; None: it is not translated."""
-        if not segment.translate:
-            return None
-        if self.has_sentinels:
-            return _Sentence(protect(segment.text, self.rules))
-        # Without sentinels the model cannot carry placeholders: they are put back by position
-        return _Sentence([Protected(" ".join(_without_placeholders(segment.text).split()), ())])
 
-    def rendition(self, sentence: _Sentence | None, texts: Iterator[str]) -> Rendition | None:
-        """Return the translation of a segment, its spans put back."""
-        if sentence is None:
-            return None
-        found = []
-        for part in sentence.parts:
-            restored = part.restore(next(texts) if part.needs_translation else part.text)
-            found.append(restored.text if restored.complete else part.by_parts(self.one_by_one))
-        return Rendition(" ".join(found))
+def _wanted(document: Sequence[Segment]) -> list[str]:
+    return [segment.text for segment in document if segment.translate]
 
-    def one_by_one(self, texts: list[str]) -> list[str]:
-        """Translate pieces of a sentence on their own."""
-        return [translations[0] for translations in self.translator.translate_documents([text] for text in texts)]
+
+def _row(document: Sequence[Segment], translations: Iterable[Translation]) -> Row:
+    """Return the renditions of a document's segments; None for those that are not translated."""
+    given = iter(translations)
+    return [_rendition(next(given)) if segment.translate else None for segment in document]
+
+
+def _rendition(translation: Translation) -> Rendition:
+    return Rendition(
+        translation.text,
+        doubtful=DOUBTFUL in translation.warnings,
+        score=translation.score,
+        words=translation.alignment,
+        warnings=translation.warnings,
+    )
 
 
 def _without_placeholders(text: str) -> str:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from tram.filetypes.base import PLACEHOLDERS, RESERVED, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
+from tram.filetypes.base import PLACEHOLDERS, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
 from tram.filetypes.inline_laws import violations
 from tram.filetypes.layout import WRAP, line_regions, sentence_regions
+from tram.text.verbatim import RESERVED
 
 ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
 TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tram.filetypes.base import RESERVED, Tag, is_placeholder
+from tram.filetypes.base import Tag, is_placeholder
+from tram.text.verbatim import RESERVED
 
 Alignment = Sequence[tuple[int, int]]
 

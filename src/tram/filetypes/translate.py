@@ -26,7 +26,8 @@ from tram.filetypes.base import (
 )
 from tram.filetypes.inline import Alignment, place
 from tram.filetypes.registry import open_file
-from tram.filetypes.verbatim import TranslateStrings, VerbatimRules, translate_protected
+from tram.text.verbatim import TranslateStrings, VerbatimRules, translate_protected
+from tram.text.words import filled_alignment
 
 # Controls, surrogates, non-characters, and the characters that models reserve.
 UNWRITABLE = re.compile(
@@ -38,21 +39,36 @@ UNWRITABLE = re.compile(
 class Rendition:
     """What a model made of a segment.
 
-    alignment: (source word, target word) pairs over `inline.word_spans`, or None.
-    doubtful: it should be looked at.
+    alignment: (source word, target word) pairs over `inline.word_spans`, to place tags by, or None.
+    doubtful: it should be looked at. score, words, warnings: of the translator, for reports; `words` is an alignment of
+    what white space separates.
     """
 
     text: str
     alignment: Alignment | None = None
     doubtful: bool = False
+    score: float | None = None
+    words: Alignment | None = None
+    warnings: tuple[str, ...] = ()
 
 
 Translate = Callable[[list[list[Segment]]], Iterable[Sequence[Rendition | None]]]
 
 
+@dataclass(frozen=True, slots=True)
+class SentenceReport:
+    """One translated sentence, placeholders replaced by what they stand for; alignment: of white-space words."""
+
+    source: str
+    translation: str
+    score: float | None
+    alignment: Alignment | None
+    warnings: tuple[str, ...]
+
+
 @dataclass
 class FileReport:
-    """Counts of a translated file."""
+    """Counts of a translated file, and its sentences."""
 
     documents: int = 0
     segments: int = 0
@@ -61,7 +77,7 @@ class FileReport:
     doubtful: int = 0
     placed_by_position: int = 0  # segments with tags but without an alignment
     repaired: int = 0  # segments in which a placeholder was missing or doubled
-    warnings: list[str] = field(default_factory=list)
+    sentences: list[SentenceReport] = field(default_factory=list)
 
 
 def translate_file(
@@ -108,7 +124,20 @@ def _translation(segment: Segment, rendition: Rendition | None, report: FileRepo
     report.doubtful += doubtful
     report.repaired += is_repaired
     report.placed_by_position += placed.by_position
+    report.sentences.append(_sentence_report(segment, rendition, text, is_repaired, placed.by_position))
     return Translation(text, placed.tags, doubtful, alignment)
+
+
+def _sentence_report(
+    segment: Segment, rendition: Rendition, text: str, is_repaired: bool, by_position: bool
+) -> SentenceReport:
+    contents = dict(zip(filter(is_placeholder, segment.text), segment.opaque, strict=False))
+    alignment = None
+    if rendition.words is not None and text == rendition.text:
+        alignment = filled_alignment(rendition.words, segment.text, contents, text, contents)
+    warnings = [*rendition.warnings, *["placeholder by position"] * is_repaired, *["markup by position"] * by_position]
+    filled = "".join(contents.get(character, character) for character in text)
+    return SentenceReport(segment.readable, filled, rendition.score, alignment, tuple(warnings))
 
 
 def _clean(text: str) -> str:

@@ -272,7 +272,7 @@ class Trainer:
         from tram.translation.translator import Translator
 
         documents = list(read_parallel(self.data.folder / "held.jsonl"))
-        translator = Translator(self.model, self.data.text(), beam=1)
+        translator = Translator(self.model, self.data.text(), beam=1, guards=False)
         hypotheses = translator.translate_documents(document.source for document in documents)
         references = [sentence for document in documents for sentence in document.target]
         score = BLEU().corpus_score([sentence for document in hypotheses for sentence in document], [references])

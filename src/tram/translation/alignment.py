@@ -7,7 +7,6 @@ A target word is aligned with the source word that its subwords attend to most, 
 subwords are decoder input, and 54% by relative position (docs/LOG.md).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from tram.data.batches import document_ids
+from tram.model.stacks import Encoded
+from tram.model.state import State
+from tram.model.transformer import Transformer
+from tram.text.special_ids import SpecialIds
+from tram.text.words import Alignment, words_by_blanks
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
     from tram.translation.translator import Translator
 
-Alignment = list[tuple[int, int]]  # (source word, target word)
 WordSpans = Callable[[str], Sequence[tuple[int, int]]]  # start and end of every word of a sentence
 BATCH = 32
-
-
-def words_by_blanks(sentence: str) -> list[tuple[int, int]]:
-    """Return the words of a sentence as white space separates them."""
-    return [match.span() for match in re.finditer(r"\S+", sentence)]
 
 
 def align_words(
@@ -35,28 +33,65 @@ def align_words(
 ) -> list[Alignment]:
     """Return for every pair of sentences the source word that each target word was translated from.
 
-    words: what counts as a word; words without a letter or a digit are not aligned.
+    words: what counts as a word; words without a letter or a digit are not aligned. Every pair is looked at on its own;
+    alignments in the context of the document come with `Translator.detailed(…, alignment=True)`.
     """
     found: list[Alignment] = [[] for _ in sources]
-    text, longest = translator.text, translator.longest
+    text, special, longest = translator.text, translator.special, translator.longest
     source_ids = [ids[:longest] for ids in text.encode(list(sources), "source")]
     target_ids = [ids[:longest] for ids in text.encode(list(targets), "target")]
     usable = [i for i, pair in enumerate(zip(source_ids, target_ids, strict=True)) if all(pair)]
     usable.sort(key=lambda i: len(source_ids[i]) + len(target_ids[i]))
     for start in range(0, len(usable), BATCH):
         rows = usable[start : start + BATCH]
-        weights = cross_attention(translator, [source_ids[i] for i in rows], [target_ids[i] for i in rows])
+        pairs = [source_ids[i] for i in rows], [target_ids[i] for i in rows]
+        with torch.inference_mode():
+            encoded = translator.model.encode(_ids([special.source(ids) for ids in pairs[0]], translator.model))
+        weights = cross_attention(translator.model, special, encoded, *pairs)
         for i, matrix in zip(rows, weights, strict=True):
-            source_words = _words_of_subwords(text, source_ids[i], sources[i], words(sources[i]))
-            target_words = _words_of_subwords(text, target_ids[i], targets[i], words(targets[i]))
-            found[i] = _strongest(matrix, source_words, target_words)
+            sides = [source_ids[i]], [target_ids[i]]
+            found[i] = words_of_attention(text, sources[i], targets[i], *sides, [matrix], words)
     return found
 
 
+def words_of_attention(
+    text: "TextPipeline",
+    source: str,
+    target: str,
+    source_parts: list[list[int]],
+    target_parts: list[list[int]],
+    weights: Sequence[Tensor],
+    words: WordSpans = words_by_blanks,
+) -> Alignment:
+    """Return the alignment of a sentence that was translated in one or more parts: ids and attention of each."""
+    source_words, target_words = (
+        iter(_words_of_subwords(text, [number for part in parts for number in part], sentence, words(sentence)))
+        for parts, sentence in ((source_parts, source), (target_parts, target))
+    )
+    found: Alignment = []
+    for source_ids, target_ids, matrix in zip(source_parts, target_parts, weights, strict=True):
+        owners = [next(source_words) for _ in source_ids], [next(target_words) for _ in target_ids]
+        found += _strongest(matrix, *owners)
+    return found
+
+
+def _ids(sentences: list[list[int]], model: Transformer) -> Tensor:
+    return document_ids([[ids] for ids in sentences]).to(model.device)
+
+
 @torch.inference_mode()
-def cross_attention(translator: "Translator", sources: list[list[int]], targets: list[list[int]]) -> list[Tensor]:
-    """Return attention weights of the last decoder layer, heads averaged: (target ids, source ids) per sentence."""
-    model, special = translator.model, translator.special
+def cross_attention(
+    model: Transformer,
+    special: SpecialIds,
+    encoded: Encoded,
+    sources: list[list[int]],
+    targets: list[list[int]],
+    state: State | None = None,
+) -> list[Tensor]:
+    """Return attention weights of the last decoder layer, heads averaged: (target ids, source ids) per sentence.
+
+    encoded: the sources, one sentence per document; sources, targets: ids of text; state: before these sentences.
+    """
     sublayer = model.decoder.layers[-1].cross_attention
     inputs: list[tuple[Tensor, Tensor]] = []
 
@@ -66,9 +101,7 @@ def cross_attention(translator: "Translator", sources: list[list[int]], targets:
 
     handle = sublayer.register_forward_pre_hook(record)
     try:
-        source_ids = document_ids([[special.source(ids)] for ids in sources]).to(model.device)
-        target_ids = document_ids([[special.decoder_input(ids)] for ids in targets]).to(model.device)
-        done = model.forced_decode(source_ids, target_ids)
+        done = model.forced_decode(encoded, _ids([special.decoder_input(ids) for ids in targets], model), state)
     finally:
         handle.remove()
     queries = inputs[0][0].split(done.layout.counts.tolist())

@@ -5,12 +5,13 @@
 
 The source side runs ahead in parallel passes over blocks of sentences bounded in tokens, the state carried along. The
 target is decoded sentence by sentence; a document that ends leaves its place to the next one. When a sentence is
-complete, the state is updated from the best hypothesis's own decoder states.
+complete, the state is updated from the best hypothesis's own decoder states; or by reading the translation that
+`choose` prefers, so that the memory never reads one that was rejected.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -23,6 +24,7 @@ from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
+from tram.translation.alignment import cross_attention
 from tram.translation.search import Hypothesis, length_limit, search
 
 History = Literal["generated", "gold", "none"]
@@ -46,6 +48,9 @@ class Cursor:
         return self.done == len(self.sentences)
 
 
+Choose = Callable[[Cursor, list[Hypothesis]], Hypothesis]
+
+
 @dataclass(frozen=True)
 class Lockstep:
     """A way to translate documents together."""
@@ -57,6 +62,8 @@ class Lockstep:
     documents: int = 32  # at once
     block: int = 512  # source tokens of all of them that one pass of the encoder covers
     history: History = "generated"
+    choose: Choose | None = None  # one of the hypotheses or another translation, without update inputs; None: the first
+    alignment: bool = False  # whether to give the best hypotheses their attention
 
     @torch.inference_mode()
     def run(self, cursors: Iterable[Cursor | None]) -> Iterator[tuple[Cursor, list[Hypothesis]]]:
@@ -115,17 +122,36 @@ class Lockstep:
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
         limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
         found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty, state)
+        if self.choose is not None:
+            chosen = map(self.choose, cursors, found)
+            found = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, found, strict=True)]
+        if self.alignment:
+            best = [hypotheses[0].ids for hypotheses in found]
+            weights = cross_attention(self.model, self.special, encoded, ids, best, state)
+            found = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(found, weights, strict=True)]
+        self._update(cursors, encoded, found, state)
+        return found
+
+    def _update(
+        self, cursors: list[Cursor], encoded: Encoded, found: list[list[Hypothesis]], state: State | None
+    ) -> None:
+        """Update the states of the documents with the sentence that was translated."""
         if self.history == "gold":
             gold = [cursor.gold[cursor.done] for cursor in cursors if cursor.gold is not None]
-            # An empty sentence leaves the state as it is
-            targets = self._ids([[self.special.decoder_input(sentence) if sentence else []] for sentence in gold])
-            self._put_back(cursors, self.model.forced_decode(encoded, targets, state).state)
-        elif state is not None and found[0][0].update_inputs:
+            self._read(cursors, encoded, gold, state)
+        elif state is not None and self.model.decoder.contexts():
             best = [hypotheses[0] for hypotheses in found]
+            if not all(each.update_inputs for each in best):
+                self._read(cursors, encoded, [each.ids for each in best], state)
+                return
             inputs = {name: torch.cat([each.update_inputs[name] for each in best]) for name in best[0].update_inputs}
             layout = Layout(self._ids([[self.special.decoder_input(each.ids)] for each in best]))
             self._put_back(cursors, self.model.advance(inputs, layout, state))
-        return found
+
+    def _read(self, cursors: list[Cursor], encoded: Encoded, targets: list[Ids], state: State | None) -> None:
+        """Update the states with given translations; an empty one leaves its document's state as it is."""
+        inputs = self._ids([[self.special.decoder_input(ids) if ids else []] for ids in targets])
+        self._put_back(cursors, self.model.forced_decode(encoded, inputs, state).state)
 
     def _ids(self, documents: Sequence[Sequence[Ids]]) -> Tensor:
         return document_ids(documents).to(self.model.device)

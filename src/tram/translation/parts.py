@@ -1,18 +1,28 @@
 """Sentences as ids: those too long for the model are translated in several parts and joined again."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from tram.text.pipeline import TextPipeline
+from tram.text.words import Alignment
+from tram.translation.alignment import words_of_attention
+from tram.translation.search import Hypothesis
 
-Found = list[tuple[list[int], float]]  # the hypotheses of one sentence or part: ids and score, best first
+Found = list[Hypothesis]  # of one sentence or part, best first
 
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation of a sentence; score: log-probability / length^penalty."""
+    """One translation of a sentence; score: log-probability / length^penalty.
+
+    alignment: (source word, target word) pairs, words being what white space separates; None unless asked for.
+    warnings: `repeated`, `in parts`, `doubtful` (`tram.translation.guards`).
+    """
 
     text: str
     score: float
+    alignment: Alignment | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class SplitSentences:
@@ -23,6 +33,7 @@ class SplitSentences:
 
     def __init__(self, text: TextPipeline, sentences: list[str], longest: int) -> None:
         self.text = text
+        self.sentences = sentences
         self.longest = longest
         self.ids: list[list[int]] = []
         self.split = 0
@@ -64,18 +75,31 @@ class SplitSentences:
     def join(self, found: list[Found], n: int) -> list[list[Translation]]:
         """Return n-best lists of the sentences from those of their parts; a split sentence has only its best."""
         results = []
-        for parts in self._parts:
+        for sentence, parts in zip(self.sentences, self._parts, strict=True):
             if len(parts) == 0:
                 results.append([Translation("", 0.0)])
             elif len(parts) == 1:
-                options = found[parts[0]][:n]
-                texts = self.text.decode([ids for ids, _ in options])
-                results.append([Translation(text, score) for text, (_, score) in zip(texts, options, strict=True)])
+                results.append([self._translation(sentence, parts, [option]) for option in found[parts[0]][:n]])
             else:
-                best = [found[part][0] for part in parts]
-                texts = self.text.decode([ids for ids, _ in best])
-                results.append([Translation(" ".join(texts), sum(score for _, score in best) / len(best))])
+                results.append([self._translation(sentence, parts, [found[part][0] for part in parts])])
         return results
+
+    def _translation(self, sentence: str, parts: range, found: Found) -> Translation:
+        """Return the translation of a sentence from those of its parts."""
+        decoded = self.text.decode([part.ids for part in found])
+        text = " ".join(each if part.text is None else part.text for each, part in zip(decoded, found, strict=True))
+        score = sum(part.score for part in found) / len(found)
+        weights = [part.attention for part in found if part.attention is not None]
+        alignment = None
+        if weights:
+            ids = [self.ids[part] for part in parts], [part.ids for part in found]
+            alignment = words_of_attention(self.text, sentence, text, *ids, weights)
+        return Translation(text, score, alignment, tuple(dict.fromkeys(w for part in found for w in part.warnings)))
+
+    def sentence_of(self, part: int) -> tuple[int, bool]:
+        """Return the number of the sentence that a part belongs to, and whether it is the whole sentence."""
+        number = bisect_right(self._parts, part, key=lambda parts: parts.start) - 1
+        return number, len(self._parts[number]) == 1
 
 
 def split_ids(ids: list[int], longest: int, pieces: list[str]) -> list[list[int]]:

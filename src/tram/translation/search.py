@@ -25,11 +25,15 @@ class Hypothesis:
     """A finished translation. ids: text only, without the template; score: log-probability / length^penalty.
 
     update_inputs: what the context modules read of its decoder input start … y_n, (tokens, width) each.
+    text: if it is not simply that of the ids; attention: (ids, source ids); warnings: see `guards`.
     """
 
     ids: list[int]
     score: float
     update_inputs: dict[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    text: str | None = None
+    attention: Tensor | None = field(default=None, compare=False, repr=False)
+    warnings: tuple[str, ...] = ()
 
 
 def length_limit(model: Transformer, special: SpecialIds, source: int) -> int:

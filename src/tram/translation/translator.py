@@ -6,17 +6,16 @@
     state = translator.start()                                 # to continue later: save(), load(), fork()
     translator.translate(["Next."], state=state)
     translator.read(source=["…"], target=["…"], state=state)   # context that is not itself translated
+    translator.translate(["Third."], alignment=True)           # Translation: text, score, alignment, warnings
+    translator.translate(["See %s."], verbatim=VerbatimRules(glossary={"memory": "Speicher"}))
 
 There is one translation for every sentence, in the same order; that of an empty sentence is empty and leaves the state
 as it is.
 """
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Literal, Self, get_args, overload
 
 import torch
 
@@ -25,34 +24,21 @@ from tram.errors import InputError
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import SpecialIds
+from tram.text.special_ids import SENTINELS, SpecialIds
+from tram.text.verbatim import VerbatimRules
 from tram.translation.document_state import DocumentState
-from tram.translation.lockstep import Cursor, History, Ids, Lockstep
+from tram.translation.documents import Advance, DocumentRun, Remarks, check_sentences, search_parts
+from tram.translation.lockstep import History, Ids
 from tram.translation.parts import Found, SplitSentences, Translation
-from tram.translation.search import length_limit, search
+from tram.translation.search import length_limit
+from tram.translation.search import search as beam_search
+from tram.translation.spanned import SpannedDocument
 
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
 MAX_PENALTY = 100.0
 BATCH = 32  # sentences, or documents, searched at once
-AHEAD = 32  # batches that may be finished or in progress behind a document that is not
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that comes with tram
-Advance = Callable[[int], None]
-T = TypeVar("T")
-
-
-@dataclass
-class _Task:
-    """A document on its way through the lockstep."""
-
-    sentences: SplitSentences
-    cursor: Cursor
-    state: DocumentState | None
-    found: list[Found]
-
-    @property
-    def done(self) -> bool:
-        return len(self.found) == len(self.sentences.ids)
 
 
 class Translator:
@@ -65,6 +51,7 @@ class Translator:
         beam: int = 5,
         length_penalty: float = 1.0,
         batch: int = BATCH,
+        guards: bool = True,
     ) -> None:
         self.model = model.eval()
         self._text = text
@@ -73,6 +60,7 @@ class Translator:
         self.beam = beam
         self.length_penalty = length_penalty
         self.batch = batch
+        self.guards = guards  # translate again what loops, is far too long or empty; off: the search's own best
         self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # and the weights' versions then
         self._check_settings()
 
@@ -153,10 +141,40 @@ class Translator:
         with torch.inference_mode():
             return DocumentState(self.model.initial_state(1), self.fingerprint)
 
-    def translate(self, sentences: list[str], state: DocumentState | None = None) -> list[str]:
-        """Translate a document, or continue one: then `state` advances with it."""
-        (translations,) = self.translate_documents([sentences], states=None if state is None else [state])
-        return translations
+    @overload
+    def translate(
+        self,
+        sentences: list[str],
+        state: DocumentState | None = None,
+        *,
+        alignment: Literal[False] = False,
+        verbatim: VerbatimRules | None = None,
+    ) -> list[str]: ...
+    @overload
+    def translate(
+        self,
+        sentences: list[str],
+        state: DocumentState | None = None,
+        *,
+        alignment: Literal[True],
+        verbatim: VerbatimRules | None = None,
+    ) -> list[Translation]: ...
+    def translate(
+        self,
+        sentences: list[str],
+        state: DocumentState | None = None,
+        *,
+        alignment: bool = False,
+        verbatim: VerbatimRules | None = None,
+    ) -> list[str] | list[Translation]:
+        """Translate a document, or continue one: then `state` advances with it.
+
+        alignment: return `Translation`s with word alignments, scores and warnings instead of strings.
+        verbatim: what must come out as it went in, and a glossary; None: everything is left to the model.
+        """
+        states = None if state is None else [state]
+        (found,) = self.detailed([sentences], states=states, alignment=alignment, verbatim=verbatim)
+        return found if alignment else [translation.text for translation in found]
 
     def translate_documents(
         self,
@@ -165,116 +183,55 @@ class Translator:
         states: Iterable[DocumentState] | None = None,
         history: History = "generated",
         gold: Iterable[list[str]] | None = None,
+        verbatim: VerbatimRules | None = None,
     ) -> Iterator[list[str]]:
         """Translate many documents in lockstep and yield their translations in order, as soon as they are known.
 
         Documents are asked for while others are translated; memory does not grow with their number.
         advance: called with the number of sentences that are done. states: of documents that are continued.
         history: what the target memory reads of earlier sentences: their translations here (generated), their
-        reference translations, which `gold` must hold, or nothing.
+        reference translations, which `gold` must hold, or nothing. verbatim: as in `translate`.
+        """
+        found = self.detailed(documents, advance, states, history, gold, verbatim=verbatim)
+        return ([translation.text for translation in document] for document in found)
+
+    def detailed(
+        self,
+        documents: Iterable[list[str]],
+        advance: Advance | None = None,
+        states: Iterable[DocumentState] | None = None,
+        history: History = "generated",
+        gold: Iterable[list[str]] | None = None,
+        alignment: bool = False,
+        verbatim: VerbatimRules | None = None,
+        remarks: Remarks | None = None,
+    ) -> Iterator[list[Translation]]:
+        """Translate as `translate_documents` does and yield scores and warnings, too; on request, word alignments.
+
+        Alignments are those of the model in the context of the document; they cost one more pass of the decoder.
+        remarks: counts warnings over several calls; None: `warnings.warn` at the end.
         """
         self._check_settings()
         if history not in get_args(History):
             raise InputError(f"history {history!r}: give one of {', '.join(get_args(History))}")
         if history == "gold" and gold is None:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
+        if history == "gold" and verbatim is not None:
+            raise InputError("a gold history reads references as they are; leave out `verbatim`")
+        sentinels = verbatim is not None and self._copies_sentinels()
+        protected = (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
         given = None if states is None else iter(states)
-        if self.model.has_context:
-            references = iter(gold) if gold is not None and history == "gold" else None
-            return self._in_lockstep(_checked(documents), advance, given, history, references)
-        return self._as_sentences(_checked(documents), advance, given)
+        references = iter(gold) if gold is not None and history == "gold" else None
+        run = DocumentRun(self, advance, given, history, references, alignment, remarks or Remarks())
+        return run.translate(protected, own_remarks=remarks is None)
 
-    def _in_lockstep(
-        self,
-        documents: Iterator[list[str]],
-        advance: Advance | None,
-        states: Iterator[DocumentState] | None,
-        history: History,
-        gold: Iterator[list[str]] | None,
-    ) -> Iterator[list[str]]:
-        lockstep = Lockstep(self.model, self.special, self.beam, self.length_penalty, self.batch, history=history)
-        tasks: dict[int, _Task] = {}  # in the order of the documents
-        numbers = count()
-        split, exhausted = 0, False
-
-        def cursors() -> Iterator[Cursor | None]:
-            nonlocal split, exhausted
-            while not exhausted:
-                document = None
-                if len(tasks) < self.batch * AHEAD:  # else too many wait for a long document before them
-                    document = next(documents, None)
-                    exhausted = document is None
-                    if exhausted and gold is not None and next(gold, None) is not None:
-                        raise InputError("there are more references than documents; give one for each document")
-                if document is not None:
-                    task = self._task(next(numbers), document, states, gold)
-                    split += task.sentences.split
-                    tasks[task.cursor.number] = task
-                yield None if document is None else task.cursor
-
-        def finished() -> Iterator[list[str]]:
-            while tasks and (first := next(iter(tasks.values()))).done:
-                if advance is not None and (empty := first.sentences.empty):
-                    advance(empty)
-                yield self._finished(tasks.pop(first.cursor.number))
-
-        while not exhausted:  # more than one round only where nothing but documents without sentences was waiting
-            for cursor, hypotheses in lockstep.run(cursors()):
-                task = tasks[cursor.number]
-                if advance is not None and task.sentences.completes(len(task.found)):
-                    advance(1)
-                task.found.append([(hypotheses[0].ids, hypotheses[0].score)])
-                yield from finished()
-            yield from finished()
-        self._warn_of(split)
-
-    def _task(
-        self,
-        number: int,
-        document: list[str],
-        states: Iterator[DocumentState] | None,
-        gold: Iterator[list[str]] | None,
-    ) -> _Task:
-        state = self.checked(_next(states, "state")) if states is not None else None
-        sentences = SplitSentences(self.text, document, self.longest)
-        initial = self.model.initial_state(1) if state is None else state.state
-        cursor = Cursor(number, sentences.ids, initial)
-        if gold is not None:
-            reference = _next(gold, "reference")
-            check_sentences(reference, f"the reference of document {number + 1}")
-            if len(reference) != len(document):
-                raise InputError(
-                    f"document {number + 1} has {len(document)} sentences and {len(reference)} reference translations; "
-                    "a gold history needs one for each"
-                )
-            cursor.gold = sentences.gold(reference)
-        return _Task(sentences, cursor, state, [])
-
-    def _finished(self, task: _Task) -> list[str]:
-        if task.state is not None:
-            task.state.state = task.cursor.state
-            task.state.sentences += task.sentences.non_empty()
-        return [best[0].text for best in task.sentences.join(task.found, 1)]
-
-    def _as_sentences(
-        self, documents: Iterator[list[str]], advance: Advance | None, states: Iterator[DocumentState] | None
-    ) -> Iterator[list[str]]:
-        """Translate documents with a sentence model, some thousand sentences at a time, sorted by length."""
-        split = 0
-        while block := _up_to(documents, self.batch * AHEAD):
-            sentences = SplitSentences(
-                self.text, [sentence for document in block for sentence in document], self.longest
-            )
-            split += sentences.split
-            best = [options[0].text for options in self._n_best(sentences, 1, advance)]
-            start = 0
-            for document in block:
-                end = start + len(document)
-                if states is not None:
-                    self.checked(_next(states, "state")).sentences += sentences.non_empty(start, end)
-                yield best[start:end]
-                start = end
-        self._warn_of(split)
+    def _copies_sentinels(self) -> bool:
+        """Return whether the model has copy sentinels and has learned to copy them: a few on their own come back."""
+        if not self.special.reserved:
+            return False
+        probes = [SENTINELS[0], " ".join(SENTINELS[:2])]
+        found = self.search(self.text.encode(probes, "source"))
+        return [self.text.decode([options[0].ids])[0] for options in found] == probes
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences and their translations as context: a corrected sentence, an earlier chapter."""
@@ -319,68 +276,28 @@ class Translator:
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
         parts = SplitSentences(self.text, sentences, self.longest)
-        self._warn_of(parts.split)
-        return self._n_best(parts, n, advance)
+        Remarks(split=parts.split).warn()
+        found = parts.join(search_parts(self, parts, advance), n)
+        if advance is not None and parts.empty:
+            advance(parts.empty)
+        return found
 
-    def _n_best(self, sentences: SplitSentences, n: int, advance: Advance | None) -> list[list[Translation]]:
-        found: list[Found] = [[] for _ in sentences.ids]
-        order = sorted(range(len(sentences.ids)), key=lambda i: len(sentences.ids[i]))
-        for start in range(0, len(order), self.batch):
-            batch = order[start : start + self.batch]
-            for i, hypotheses in zip(batch, self.translate_ids([sentences.ids[i] for i in batch]), strict=True):
-                found[i] = hypotheses
-            if advance is not None:
-                advance(sum(map(sentences.completes, batch)))
-        if advance is not None and sentences.empty:
-            advance(sentences.empty)
-        return sentences.join(found, n)
-
-    def translate_ids(self, sentences: list[Ids]) -> list[Found]:
+    def translate_ids(self, sentences: list[Ids]) -> list[list[tuple[Ids, float]]]:
         """Return the hypotheses (ids, score) of one batch of sentences, given as ids of text, none empty."""
+        return [[(each.ids, each.score) for each in hypotheses] for hypotheses in self.search(sentences)]
+
+    def search(self, sentences: list[Ids]) -> list[Found]:
+        """Return the hypotheses of one batch of sentences, given as ids of text, without context."""
+        if not sentences:
+            return []
         source = document_ids([[self.special.source(ids) for ids in sentences]]).to(self.model.device)
         with torch.inference_mode():
             encoded = self.model.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
-        found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty)
-        return [[(hypothesis.ids, hypothesis.score) for hypothesis in hypotheses] for hypotheses in found]
-
-    @staticmethod
-    def _warn_of(split: int) -> None:
-        if split:
-            warnings.warn(f"{split} sentences were too long and were split for translation", stacklevel=3)
-
-
-def check_sentences(document: Any, name: str) -> None:
-    """Refuse what is no list of strings; one string would be translated letter by letter."""
-    if isinstance(document, str):
-        raise InputError(f"{name}: is one string; give a list of sentences, for example [{document[:40]!r}]")
-    if not isinstance(document, list | tuple):
-        raise InputError(f"{name}: is of type {type(document).__name__}; give a list of sentences")
-    for i, sentence in enumerate(document):
-        if not isinstance(sentence, str):
-            raise InputError(f"{name}: sentence {i + 1} is of type {type(sentence).__name__}; give strings")
+        return beam_search(self.model, encoded, limits, self.special, self.beam, self.length_penalty)
 
 
 def _checked(documents: Iterable[list[str]]) -> Iterator[list[str]]:
     for number, document in enumerate(documents, start=1):
         check_sentences(document, f"document {number}")
         yield document
-
-
-def _up_to(documents: Iterator[list[str]], sentences: int) -> list[list[str]]:
-    """Take documents until they have so many sentences."""
-    block: list[list[str]] = []
-    size = 0
-    for document in documents:
-        block.append(document)
-        size += len(document) + 1  # an empty document takes memory, too
-        if size >= sentences:
-            break
-    return block
-
-
-def _next(values: Iterator[T], name: str) -> T:
-    try:
-        return next(values)
-    except StopIteration:
-        raise InputError(f"there are more documents than {name}s; give one for each document") from None

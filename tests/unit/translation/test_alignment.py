@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from helpers import make_translator
-from tram.translation.alignment import align_words, cross_attention, words_by_blanks
+from tram.data.batches import document_ids
+from tram.text.words import words_by_blanks
+from tram.translation.alignment import align_words, cross_attention
 from tram.translation.translator import Translator
 
 SOURCES = ["The old miller waits on the bridge.", "Tea!", "", "My neighbour sleeps, near the station."]
@@ -35,7 +37,8 @@ def test_neighbours_in_the_batch_do_not_change_an_alignment(translator: Translat
 
 def test_weights_are_those_of_the_last_layer_and_at_most_one(translator: Translator) -> None:
     ids = [translator.text.encode([text], side)[0] for text, side in ((SOURCES[0], "source"), (TARGETS[0], "target"))]  # type: ignore[arg-type]
-    (weights,) = cross_attention(translator, [ids[0]], [ids[1]])
+    encoded = translator.model.encode(document_ids([[translator.special.source(ids[0])]]))
+    (weights,) = cross_attention(translator.model, translator.special, encoded, [ids[0]], [ids[1]])
     assert weights.shape == (len(ids[1]), len(ids[0]))
     assert float(weights.min()) >= 0
     assert float(weights.sum(-1).max()) <= 1 + 1e-9  # the rest is on the template

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tram.filetypes.base import placeholder
-from tram.filetypes.verbatim import VerbatimRules, find_spans, protect, translate_protected
 from tram.text.special_ids import SENTINELS
+from tram.text.verbatim import VerbatimRules, find_spans, protect, translate_protected
 
 
 def contents(text: str, rules: VerbatimRules | None = None) -> list[str]:

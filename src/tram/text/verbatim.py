@@ -1,8 +1,8 @@
 """Spans that must come out of a translation as they went in: URLs, code, placeholders, emoji, foreign scripts.
 
-    protected = protect("Open https://example.org with %s.")
-    protected.text                                   # "Open ␟ with ␟.", a copy sentinel for each span
-    restored = protected.restore("Öffne ␟ mit ␟.")
+    (protected,) = protect("Open https://example.org with %s.")
+    written = protected.as_names()                   # "Open X1 with X2."; as_sentinels(): copy sentinels instead
+    restored = written.restore("Öffne X1 mit X2.")
     restored.text, restored.complete                 # "Öffne https://example.org mit %s.", True
 
 Do-not-translate lists and glossaries work by the same means: the content that is put back is the term, or its fixed
@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from tram.filetypes.base import RESERVED
 from tram.text.special_ids import SENTINELS
+
+# Private characters: those that models reserve, and those that file types put in the place of inline code and the like.
+RESERVED = f"{chr(0x10F000)}-{chr(0x10FFFF)}"
 
 EXTENSIONS = (
     "bash bat bin bmp c cc cfg conf cpp cs css csv db deb dll doc docx epub exe gif go gz h hpp htm html ini iso java"
@@ -60,6 +62,8 @@ LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", 
 CORE = re.compile(r"[^\W_].*[^\W_]|[^\W_]", re.DOTALL)
 END_SIGNS = ".!?…:;,"
 TERM_START = re.compile(r"\w+|[^\w\s]")
+NAME_LETTERS = "XYZQ"  # X1, X2, … stand for spans; another letter where the sentence has such a name itself
+PRIVATE = re.compile(f"[{RESERVED}]")
 
 TranslateStrings = Callable[[list[str]], list[str]]
 
@@ -68,16 +72,19 @@ TranslateStrings = Callable[[list[str]], list[str]]
 class VerbatimRules:
     """What is copied.
 
-    keep: terms that are not translated; glossary: terms with a fixed translation. Both match whole words, and a term
-    in lower case also matches with a capital.
+    keep: terms that are not translated; glossary: terms with a fixed translation, which is not inflected. Both match
+    whole words, longer terms first, as they are written; a term in lower case also matches with a capital or in
+    capitals, and its translation follows.
     known: whether a character can be translated; None: all can, but for symbols and letters of other scripts.
     scripts: first words of the Unicode names of the letters of both languages.
+    patterns: whether to copy URLs, code and so on; if not, only terms and the private characters of file types are.
     """
 
     keep: tuple[str, ...] = ()
     glossary: Mapping[str, str] = field(default_factory=dict)
     known: Callable[[str], bool] | None = None
     scripts: tuple[str, ...] = LATIN_NAMES
+    patterns: bool = True
 
     @cached_property
     def terms(self) -> dict[str, list[tuple[str, str | None]]]:
@@ -116,54 +123,127 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A protected sentence as a model is given it, with a stand-in for every span.
+
+    pattern: matches the stand-ins, all sentinels, and anything else that could be mistaken for a stand-in.
+    """
+
+    text: str
+    stand_ins: tuple[str, ...]
+    contents: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the text has every stand-in where a span was, and no other."""
+        return Counter(self.pattern.findall(self.text)) == Counter(self.stand_ins)
+
+    def restore(self, translation: str) -> Restored:
+        """Put the spans back for their stand-ins, or for their sentinels; what appears once too often is dropped."""
+        waiting = dict(enumerate(self.contents))
+        doubled = []
+        parts, end = [], 0
+        for match in self.pattern.finditer(translation):
+            meant = next(
+                (number for number in waiting if match[0] in (self.stand_ins[number], SENTINELS[number])), None
+            )
+            if meant is None:
+                doubled.append(match[0])
+            parts += [translation[end : match.start()], "" if meant is None else waiting.pop(meant)]
+            end = match.end()
+        return Restored("".join([*parts, translation[end:]]), tuple(waiting.values()), tuple(doubled))
+
+    def with_sentinels(self, translation: str) -> str:
+        """Return a translation with the sentinels of the spans in the place of their stand-ins."""
+        waiting = list(range(len(self.stand_ins)))
+
+        def sentinel(match: re.Match[str]) -> str:
+            meant = next((number for number in waiting if self.stand_ins[number] == match[0]), None)
+            if meant is None:
+                return match[0]
+            waiting.remove(meant)
+            return SENTINELS[meant]
+
+        return self.pattern.sub(sentinel, translation)
+
+    def keeps_spans(self, source: str, translation: str) -> bool:
+        """Return whether the translation of a part of the sentence has the stand-ins of that part, once each."""
+        found, wanted = (Counter(self.pattern.findall(text)) for text in (translation, source))
+        return found == wanted
+
+
+@dataclass(frozen=True, slots=True)
 class Protected:
-    """A text whose spans are sentinels; the number of a sentinel is that of its span."""
+    """A text whose spans are sentinels; the number of a sentinel is that of its span.
+
+    contents: what is put back; sources: what the spans were, which differs from it for terms of a glossary.
+    """
 
     text: str
     contents: tuple[str, ...]
+    sources: tuple[str, ...]
 
     @property
     def needs_translation(self) -> bool:
         """Whether a letter is left outside of the spans."""
         return any(c.isalpha() and c not in SENTINELS for c in self.text)
 
-    def restore(self, translation: str) -> Restored:
-        """Put the spans back; the second appearance of a sentinel, and any sentinel of no span, is dropped."""
-        used = dict(zip(SENTINELS, self.contents, strict=False))
-        counts = Counter(c for c in translation if c in SENTINELS)
-        seen: set[str] = set()
-        parts = []
-        for character in translation:
-            if character not in SENTINELS:
-                parts.append(character)
-            elif character in used and character not in seen:
-                seen.add(character)
-                parts.append(used[character])
-        lost = tuple(content for sentinel, content in used.items() if not counts[sentinel])
-        doubled = tuple(used.get(sentinel, "") for sentinel, n in counts.items() if n > 1 or sentinel not in used)
-        return Restored("".join(parts), lost, doubled)
+    def as_sentinels(self) -> Written:
+        """Return the text for a model that was trained to copy sentinels."""
+        return self._written(SENTINELS[: len(self.contents)])
 
-    def by_parts(self, translate: TranslateStrings) -> str:
-        """Translate the text between the spans piece by piece: worse, but every span is kept by construction."""
+    def as_names(self) -> Written | None:
+        """Return the text with a short name for every span, X1, X2, …, which most models copy without training.
+
+        None if a name would become part of a word.
+        """
+        letter = next((c for c in NAME_LETTERS if not re.search(rf"{c}\d", self.text)), NAME_LETTERS[-1])
+        names = [f"{letter}{number}" for number in range(1, len(self.contents) + 1)]
+        written = self._written(names, rf"(?<!\w){letter}\d+(?!\w)")
+        return written if written.is_clear else None
+
+    def as_plain(self) -> Written | None:
+        """Return the text with what is to be put back in its place; None if that cannot be told from the rest."""
+        spellings = sorted({re.escape(content) for content in self.contents}, key=len, reverse=True)
+        written = self._written(self.contents, rf"(?<!\w)(?:{'|'.join(spellings)})(?!\w)")
+        return written if written.is_clear and not PRIVATE.search(written.text) else None
+
+    def _written(self, stand_ins: Sequence[str], pattern: str = "(?!)") -> Written:
+        spelled = dict(zip(SENTINELS, stand_ins, strict=False))
+        text = "".join(spelled.get(character, character) for character in self.text)
+        return Written(text, tuple(stand_ins), self.contents, re.compile(f"{pattern}|[{SENTINELS}]"))
+
+    def restore(self, translation: str) -> Restored:
+        """Put the spans back for their sentinels."""
+        return self.as_sentinels().restore(translation)
+
+    def in_pieces(self, translate: TranslateStrings) -> str:
+        """Translate the text between the spans piece by piece: worse, but every sentinel is kept by construction."""
         pieces = re.split(f"([{SENTINELS}])", self.text)
         cores = {i: core for i, piece in enumerate(pieces) if (core := CORE.search(piece)) and not core[0].isdecimal()}
         results = translate([core[0] for core in cores.values()]) if cores else []
         for (i, core), result in zip(cores.items(), results, strict=True):
             bare = "".join(c for c in result if c not in SENTINELS).rstrip(END_SIGNS)  # the source's own signs follow
             pieces[i] = core.string[: core.start()] + bare + core.string[core.end() :]
-        return self.restore("".join(pieces)).text
+        return "".join(pieces)
+
+    def by_parts(self, translate: TranslateStrings) -> str:
+        """Translate the text between the spans piece by piece and put the spans back."""
+        return self.restore(self.in_pieces(translate)).text
 
 
 def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:  # noqa: B008 (frozen)
     """Return the spans of a text in order; they do not overlap."""
-    spans = [Span(*m.span(), str(m.lastgroup), m[0]) for m in _pattern().finditer(text) if m[0]]
+    pattern = _pattern() if rules.patterns else PRIVATE
+    spans = [Span(*m.span(), m.lastgroup or "placeholder", m[0]) for m in pattern.finditer(text) if m[0]]
     if rules.keep or rules.glossary:
         terms = list(_terms(text, rules))
         spans = [s for s in spans if not any(s.start < t.end and t.start < s.end for t in terms)] + terms
     taken = bytearray(len(text))
     for span in spans:
         taken[span.start : span.end] = b"\1" * (span.end - span.start)
-    spans += _foreign(text, taken, rules)
+    spans += _foreign(text, taken, rules) if rules.patterns else ()
     return sorted(spans, key=lambda span: span.start)
 
 
@@ -180,13 +260,21 @@ def _terms(text: str, rules: VerbatimRules) -> Iterator[Span]:
             continue
         for term, fixed in rules.terms.get(word[0].lower(), ()):
             found = text[word.start() : word.start() + len(term)]
-            capital = term[:1].upper() + term[1:]
-            if found in (term, capital) and not text[word.start() + len(term) :][:1].isalnum():
+            if _same_term(term, found) and not text[word.start() + len(term) :][:1].isalnum():
                 end = word.start() + len(term)
-                if fixed is not None and found != term:
-                    fixed = fixed[:1].upper() + fixed[1:]
-                yield Span(word.start(), end, "term", found if fixed is None else fixed)
+                yield Span(word.start(), end, "term", found if fixed is None else _cased(fixed, term, found))
                 break
+
+
+def _same_term(term: str, found: str) -> bool:
+    return found == term or (term.islower() and found in (term[:1].upper() + term[1:], term.upper()))
+
+
+def _cased(fixed: str, term: str, found: str) -> str:
+    """Return the translation of a term with the capitals that the term was found with."""
+    if found == term:
+        return fixed
+    return fixed.upper() if found == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
 
 
 def _foreign(text: str, taken: bytearray, rules: VerbatimRules) -> Iterator[Span]:
@@ -250,7 +338,8 @@ def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protec
     for sentinel, span in zip(SENTINELS, spans, strict=False):
         pieces += [text[start : span.start], sentinel]
         start = span.end
-    return Protected("".join([*pieces, text[start:end]]), tuple(span.content for span in spans))
+    contents, sources = tuple(span.content for span in spans), tuple(text[span.start : span.end] for span in spans)
+    return Protected("".join([*pieces, text[start:end]]), contents, sources)
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:

@@ -1,0 +1,45 @@
+"""Words as white space separates them, and alignments between those of a sentence and of its translation."""
+
+import re
+from collections.abc import Sequence
+
+Alignment = list[tuple[int, int]]  # (source word, target word)
+
+
+def words_by_blanks(sentence: str) -> list[tuple[int, int]]:
+    """Return start and end of every word of a sentence."""
+    return [match.span() for match in re.finditer(r"\S+", sentence)]
+
+
+def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+    """Return an alignment as a Pharaoh line: `0-0 1-2`."""
+    return " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def filled_alignment(
+    alignment: Sequence[tuple[int, int]],
+    source: str,
+    source_contents: dict[str, str],
+    target: str,
+    target_contents: dict[str, str],
+) -> Alignment:
+    """Return the alignment of two texts after characters that stand for spans were replaced by their contents.
+
+    A word that becomes several words is linked by them in order.
+    """
+    sources, targets = word_ranges(source, source_contents), word_ranges(target, target_contents)
+    found = []
+    for source_word, target_word in alignment:
+        old, new = sources[source_word], targets[target_word]
+        found += [(old[i * len(old) // len(new)], word) for i, word in enumerate(new) if old]
+    return found
+
+
+def word_ranges(text: str, contents: dict[str, str]) -> list[range]:
+    """Return for every word of a text the words that it becomes with the contents put in."""
+    ranges, start = [], 0
+    for begin, end in words_by_blanks(text):
+        size = len("".join(contents.get(character, character) for character in text[begin:end]).split())
+        ranges.append(range(start, start + size))
+        start += size
+    return ranges

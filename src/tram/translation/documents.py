@@ -1,0 +1,254 @@
+"""Documents on their way through a `Translator`: in lockstep, or as sentences by a model without context.
+
+`Translator.detailed` is what to call. Documents are asked for while others are translated, so that memory does not grow
+with their number; translations are checked (`guards`), and spans are put back (`spanned`).
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tram.errors import InputError
+from tram.translation.alignment import align_words
+from tram.translation.document_state import DocumentState
+from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, Spans
+from tram.translation.lockstep import Cursor, History, Lockstep
+from tram.translation.parts import Found, SplitSentences, Translation
+from tram.translation.search import Hypothesis
+from tram.translation.spanned import SpannedDocument
+
+if TYPE_CHECKING:
+    from tram.translation.translator import Translator
+
+AHEAD = 32  # batches that may be finished or in progress behind a document that is not
+Advance = Callable[[int], None]
+T = TypeVar("T")
+
+
+@dataclass
+class _Task:
+    """A document on its way through the lockstep."""
+
+    document: SpannedDocument
+    sentences: SplitSentences
+    cursor: Cursor
+    state: DocumentState | None
+    found: list[Found]
+
+    @property
+    def done(self) -> bool:
+        return len(self.found) == len(self.sentences.ids)
+
+
+@dataclass
+class Remarks:
+    """Counts of what a user should know about some translations."""
+
+    split: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    def counted(self, translations: list[Translation]) -> list[Translation]:
+        """Count the warnings of some translations and return them."""
+        self.warnings.update(warning for each in translations for warning in each.warnings)
+        return translations
+
+    def counts(self) -> dict[str, int]:
+        """Return all counts by name."""
+        return {"split": self.split, **{name: self.warnings[name] for name in (REPEATED, IN_PARTS, DOUBTFUL)}}
+
+    def warn(self) -> None:
+        """Warn of everything that was counted, one sentence each."""
+        for number, sentence in (
+            (self.split, "were too long and were split for translation"),
+            (self.warnings[REPEATED], "were translated again, without context or with their spans in plain text"),
+            (self.warnings[IN_PARTS], "were translated in parts and may not be fluent"),
+            (self.warnings[DOUBTFUL], "are doubtful: all that was tried loops, is too long or empty"),
+        ):
+            if number:
+                warnings.warn(f"{number} sentences {sentence}", stacklevel=4)
+
+
+@dataclass(frozen=True)
+class DocumentRun:
+    """One call of `Translator.detailed`, which explains the fields."""
+
+    translator: "Translator"
+    advance: Advance | None
+    states: Iterator[DocumentState] | None
+    history: History
+    gold: Iterator[list[str]] | None
+    alignment: bool
+    remarks: Remarks
+
+    def translate(self, documents: Iterator[SpannedDocument], own_remarks: bool) -> Iterator[list[Translation]]:
+        """Yield the translations of documents; warn at the end of what happened, if nobody else counts it."""
+        yield from self.in_lockstep(documents) if self.translator.model.has_context else self.as_sentences(documents)
+        if own_remarks:
+            self.remarks.warn()
+
+    def in_lockstep(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
+        """Translate documents with a model that has context."""
+        translator = self.translator
+        tasks: dict[int, _Task] = {}  # in the order of the documents
+        numbers = count()
+        exhausted = False
+
+        def choose(cursor: Cursor, hypotheses: Found) -> Hypothesis:
+            task = tasks[cursor.number]
+            spans = _spans(task.document.spans, task.sentences, cursor.done)
+            return self._choose(cursor.sentences[cursor.done], hypotheses, spans, in_context=self.history != "none")
+
+        def cursors() -> Iterator[Cursor | None]:
+            nonlocal exhausted
+            while not exhausted:
+                document = None
+                if len(tasks) < translator.batch * AHEAD:  # else too many wait for a long document before them
+                    document = next(documents, None)
+                    exhausted = document is None
+                    if exhausted and self.gold is not None and next(self.gold, None) is not None:
+                        raise InputError("there are more references than documents; give one for each document")
+                if document is not None:
+                    task = self._task(next(numbers), document)
+                    self.remarks.split += task.sentences.split
+                    tasks[task.cursor.number] = task
+                yield None if document is None else task.cursor
+
+        def finished() -> Iterator[list[Translation]]:
+            while tasks and (first := next(iter(tasks.values()))).done:
+                yield self._finished(tasks.pop(first.cursor.number))
+
+        lockstep = Lockstep(
+            translator.model,
+            translator.special,
+            translator.beam,
+            translator.length_penalty,
+            translator.batch,
+            history=self.history,
+            choose=choose,
+            alignment=self.alignment,
+        )
+        while not exhausted:  # more than one round only where nothing but documents without sentences was waiting
+            for cursor, hypotheses in lockstep.run(cursors()):
+                task = tasks[cursor.number]
+                if self.advance is not None and task.sentences.completes(len(task.found)):
+                    self.advance(1)
+                task.found.append([replace(hypotheses[0], update_inputs={})])
+                yield from finished()
+            yield from finished()
+
+    def _task(self, number: int, document: SpannedDocument) -> _Task:
+        translator = self.translator
+        state = translator.checked(_next(self.states, "state")) if self.states is not None else None
+        sentences = SplitSentences(translator.text, document.texts, translator.longest)
+        initial = translator.model.initial_state(1) if state is None else state.state
+        cursor = Cursor(number, sentences.ids, initial)
+        if self.gold is not None:
+            reference, size = _next(self.gold, "reference"), len(document.sentences)
+            check_sentences(reference, f"the reference of document {number + 1}")
+            if len(reference) != size:
+                raise InputError(
+                    f"document {number + 1} has {size} sentences and {len(reference)} reference translations; "
+                    "a gold history needs one for each"
+                )
+            cursor.gold = sentences.gold(reference)
+        return _Task(document, sentences, cursor, state, [])
+
+    def _finished(self, task: _Task) -> list[Translation]:
+        if task.state is not None:
+            task.state.state = task.cursor.state
+            task.state.sentences += task.sentences.non_empty()
+        best = [options[0] for options in task.sentences.join(task.found, 1)]
+        return self._joined(task.document, best, task.sentences.non_empty())
+
+    def _joined(self, document: SpannedDocument, best: list[Translation], translated: int) -> list[Translation]:
+        """Return the translations of a document's sentences; those that no model was asked for are done now."""
+        if self.advance is not None and (empty := len(document.sentences) - translated) > 0:
+            self.advance(empty)
+        return self.remarks.counted(document.join(best, self.alignment))
+
+    def _choose(self, source: list[int], hypotheses: Found, spans: Spans | None, in_context: bool) -> Hypothesis:
+        translator = self.translator
+        if not translator.guards and spans is None:
+            return hypotheses[0]
+        return Guard(translator.text, translator.search, translator.longest).choose(
+            source, hypotheses, spans, in_context
+        )
+
+    def as_sentences(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
+        """Translate documents with a sentence model, some thousand sentences at a time, sorted by length."""
+        translator = self.translator
+        while block := _up_to(documents, translator.batch * AHEAD):
+            texts = [text for document in block for text in document.texts]
+            spans = [each for document in block for each in document.spans]
+            sentences = SplitSentences(translator.text, texts, translator.longest)
+            self.remarks.split += sentences.split
+            found = search_parts(translator, sentences, self.advance)
+            for part, (ids, options) in enumerate(zip(sentences.ids, found, strict=True)):
+                options[0] = self._choose(ids, options, _spans(spans, sentences, part), in_context=False)
+            best = [options[0] for options in sentences.join(found, 1)]
+            if self.alignment:
+                aligned = align_words(translator, texts, [each.text for each in best])
+                best = [replace(each, alignment=pairs) for each, pairs in zip(best, aligned, strict=True)]
+            start = 0
+            for document in block:
+                end = start + len(document.texts)
+                translated = sentences.non_empty(start, end)
+                if self.states is not None:
+                    translator.checked(_next(self.states, "state")).sentences += translated
+                yield self._joined(document, best[start:end], translated)
+                start = end
+
+
+def search_parts(translator: "Translator", sentences: SplitSentences, advance: Advance | None) -> list[Found]:
+    """Return the hypotheses of all parts of sentences, without context."""
+    found: list[Found] = [[] for _ in sentences.ids]
+    order = sorted(range(len(sentences.ids)), key=lambda i: len(sentences.ids[i]))
+    for start in range(0, len(order), translator.batch):
+        batch = order[start : start + translator.batch]
+        for i, hypotheses in zip(batch, translator.search([sentences.ids[i] for i in batch]), strict=True):
+            found[i] = [replace(each, update_inputs={}) for each in hypotheses]
+        if advance is not None:
+            advance(sum(map(sentences.completes, batch)))
+    return found
+
+
+def _spans(spans: list[Spans | None], sentences: SplitSentences, part: int) -> Spans | None:
+    """Return the spans of a part of a sentence."""
+    number, is_whole = sentences.sentence_of(part)
+    of_sentence = spans[number]
+    if of_sentence is None or is_whole:
+        return of_sentence
+    return of_sentence.of_part(sentences.text.decode([sentences.ids[part]], "source")[0])
+
+
+def check_sentences(document: Any, name: str) -> None:
+    """Refuse what is no list of strings; one string would be translated letter by letter."""
+    if isinstance(document, str):
+        raise InputError(f"{name}: is one string; give a list of sentences, for example [{document[:40]!r}]")
+    if not isinstance(document, list | tuple):
+        raise InputError(f"{name}: is of type {type(document).__name__}; give a list of sentences")
+    for i, sentence in enumerate(document):
+        if not isinstance(sentence, str):
+            raise InputError(f"{name}: sentence {i + 1} is of type {type(sentence).__name__}; give strings")
+
+
+def _up_to(documents: Iterator[SpannedDocument], sentences: int) -> list[SpannedDocument]:
+    """Take documents until they have so many sentences."""
+    block: list[SpannedDocument] = []
+    size = 0
+    for document in documents:
+        block.append(document)
+        size += len(document.texts) + 1  # an empty document takes memory, too
+        if size >= sentences:
+            break
+    return block
+
+
+def _next(values: Iterator[T], name: str) -> T:
+    try:
+        return next(values)
+    except StopIteration:
+        raise InputError(f"there are more documents than {name}s; give one for each document") from None
