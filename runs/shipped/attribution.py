@@ -3,12 +3,12 @@
 python runs/shipped/attribution.py DATA src/tram/shipped/ATTRIBUTION.md
 """
 
-import lzma
 import sys
 from collections import Counter
 from pathlib import Path
 
 from tram.analysis.report import markdown_table, wrap_markdown
+from tram.data.text_files import Lines
 from tram.files import write_text
 
 # Corpus, its licences, and the origins that its docs.tsv names.
@@ -77,12 +77,10 @@ def counts(path: Path) -> tuple[Counter[str], Counter[str]]:
     """Return documents and sentences by origin, from a docs.tsv whose last column is the number of sentences."""
     documents: Counter[str] = Counter()
     sentences: Counter[str] = Counter()
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            origin, *_, size = line.rstrip("\n").split("\t")
-            documents[origin] += 1
-            sentences[origin] += int(size)
+    for _, line in Lines(path):
+        origin, *_, size = line.split("\t")
+        documents[origin] += 1
+        sentences[origin] += int(size)
     return documents, sentences
 
 

@@ -30,7 +30,7 @@ def windows(document: ParallelDocument, random: Random) -> Iterator[ParallelDocu
         pairs = list(islice(zip(document.source, document.target, strict=True), start, start + WINDOW))
         if len(pairs) < SHORTEST or max(len(source) for source, _ in pairs) >= MAX_CHARACTERS:
             continue
-        pairs = [random.random() < COPY_SHARE and with_sentinels(pair, random) or pair for pair in pairs]
+        pairs = [(random.random() < COPY_SHARE and with_sentinels(pair, random)) or pair for pair in pairs]
         yield ParallelDocument([source for source, _ in pairs], [target for _, target in pairs])
 
 

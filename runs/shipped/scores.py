@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def score_set(test: TestSet, data: Path, scores: Path, text: TextPipeline) -> di
     pairs = [(own, control) for _, own, control in of_controls(translations)]
     together = None
     if len(pairs) > 1:  # a document is drawn together with its translations by all seeds
-        own, control = ([sum(parts, []) for parts in zip(*side, strict=True)] for side in zip(*pairs, strict=True))
+        own, control = ([list(chain(*parts)) for parts in zip(*side, strict=True)] for side in zip(*pairs, strict=True))
         together = difference(own, control, [document * len(pairs) for document in references])
     return {
         "path": test.path,

@@ -65,7 +65,7 @@ def interval(value: dict[str, Any], scale: float = 1, digits: int = 2) -> str:
     return f"{text} [{scale * value['low']:.{digits}f}, {scale * value['high']:.{digits}f}]"
 
 
-def tested(found: dict[str, Any] | None, scale: float = 1, digits: int = 2) -> str:
+def difference_text(found: dict[str, Any] | None, scale: float = 1, digits: int = 2) -> str:
     """Return a difference with its interval and p-value, or a dash if it was not tested."""
     if found is None or found["low"] is None:
         return "–"
@@ -104,10 +104,10 @@ def score_table(results: dict[str, Any]) -> str:
     for run, found in in_order(results["runs"]):
         header = [score["name"] for score in found["scores"]]
         cells = [interval(score) for score in found["scores"]]
-        rows.append([title(run), *cells, tested(found["from_start"]), tested(found["from_control"])])
+        rows.append([title(run), *cells, difference_text(found["from_start"]), difference_text(found["from_control"])])
     table = markdown_table(["run", *header, "s-BLEU against (a)", "against (b)"], rows)
     if results["together"]:
-        table += f"\n\nAll seeds together, s-BLEU of (c) against (b): {tested(results['together'])}."
+        table += f"\n\nAll seeds together, s-BLEU of (c) against (b): {difference_text(results['together'])}."
     return table
 
 
@@ -123,7 +123,7 @@ def address_table(measures: dict[str, Any]) -> str | None:
             [
                 title(run),
                 *(percent(own[name]) for name in ("agreement", "balanced", "first", "consistency")),
-                tested(compared.get("balanced"), 100, 1),
+                difference_text(compared.get("balanced"), 100, 1),
             ]
         )
     if not rows:
@@ -143,7 +143,9 @@ def suite_table(suite: str, runs: dict[str, Any]) -> str:
         compared = (found.get("from_control") or {}).get("form" if suite == "formality" else "right")
         for name, shares in suite_rows(suite, found):
             cells = [percent(shares[context]) if context in shares else "–" for context in CONTEXTS]
-            rows.append([title(run), name, *cells, tested(compared, 100, 1) if name in ("all", "form") else ""])
+            rows.append(
+                [title(run), name, *cells, difference_text(compared, 100, 1) if name in ("all", "form") else ""]
+            )
     return markdown_table(["run", "items", "own context", "another's", "none", "own against (b), points"], rows)
 
 

@@ -1,4 +1,4 @@
-"""docs/RESULTS.md is generated from the files of runs/shipped/ship.sh: here with translations whose scores are known."""
+"""docs/RESULTS.md is made from the files of runs/shipped/ship.sh: here with translations whose scores are known."""
 
 import json
 import shutil

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tram.analysis.report import Report
     from tram.analysis.variants import Recipe
 
-app = typer.Typer(help="Make the paper's figures and tables for your own models.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Make the paper's figures and tables for your own models.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Model = Annotated[Path, typer.Option("--model", help="Model folder, or output folder of `tram train`.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for NAME.json, NAME.svg, NAME.png and NAME.md.")]

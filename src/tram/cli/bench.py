@@ -7,7 +7,9 @@ import typer
 from tram.cli.console import report
 from tram.cli.options import Json
 
-app = typer.Typer(help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True, rich_markup_mode=None
+)
 Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Repetitions; the median counts.")]
 
 

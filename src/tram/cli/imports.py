@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Convert models of other programs to model folders.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Convert models of other programs to model folders.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 class Sides(StrEnum):

@@ -166,7 +166,9 @@ def context_measures(
     return tables, values
 
 
-app = typer.Typer(help="Make suites in which context decides, from your own documents.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Make suites in which context decides, from your own documents.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 class ProbeWords(StrEnum):
