@@ -88,6 +88,12 @@ class Keys:
         """Whether a key is needed."""
         return self._anonymous is None
 
+    @property
+    def largest_file(self) -> int:
+        """The most bytes that any client may upload."""
+        clients = [client for _, client in self._clients] + [self._anonymous] * (self._anonymous is not None)
+        return max(client.limits.file_bytes or UNLIMITED for client in clients if client is not None)
+
     def find(self, key: str | None) -> Client:
         """Return the client with this key. The time this takes does not depend on the key or on which one matches."""
         if self._anonymous is not None:

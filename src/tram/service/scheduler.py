@@ -220,6 +220,12 @@ class Scheduler:
             return Statistics(self._steps, self._sentences, waiting, self._waiting_sentences())
 
     @property
+    def seconds_remaining(self) -> int:
+        """How long the work that waits may take, from the speed so far; at most a minute."""
+        with self._changed:
+            return self._seconds(self._waiting_sentences())
+
+    @property
     def is_working(self) -> bool:
         """Whether work is accepted."""
         return self._deadline is None and self._worker.is_alive()
@@ -227,7 +233,8 @@ class Scheduler:
     def close(self, timeout: float) -> None:
         """Accept no more work, finish what was accepted within some seconds, and refuse the rest."""
         with self._changed:
-            self._deadline = time.monotonic() + timeout
+            end = time.monotonic() + timeout
+            self._deadline = end if self._deadline is None else min(self._deadline, end)
             self._changed.notify_all()
         self._worker.join()
 

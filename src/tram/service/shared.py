@@ -73,18 +73,29 @@ class SharedTranslator(Translator):
     def translate_sentences(
         self, sentences: Sequence[str], state: DocumentState | None = None, best: int = 1
     ) -> list[list[Translation]]:
-        """Return the best translations of each sentence of a document; URLs, code and the like come back unchanged.
+        """Return the best translations of each sentence of a document, which `state` continues."""
+        (found,) = self.best_translations([sentences], [state], best)
+        return found
+
+    def best_translations(
+        self, documents: Sequence[Sequence[str]], states: Sequence[DocumentState | None] | None = None, best: int = 1
+    ) -> list[list[list[Translation]]]:
+        """Return the best translations of each sentence of some documents; URLs, code and the like stay unchanged.
 
         best: at most the beam; some sentences have fewer.
         """
         best = min(best, self.beam)
-        protected = [self._protect(sentence) for sentence in sentences]
-        texts = [part.text for parts in protected for part in parts if part.needs_translation]
-        (found,) = self.scheduler.translate([Document(texts, state, best)], self.cancellation)
-        answers = iter(found)
-        return [
-            self._restore(parts, [next(answers) for part in parts if part.needs_translation]) for parts in protected
+        protected = [[self._protect(sentence) for sentence in document] for document in documents]
+        work = [
+            Document([part.text for parts in document for part in parts if part.needs_translation], state, best)
+            for document, state in zip(protected, states or [None] * len(documents), strict=True)
         ]
+        results = []
+        for document, found in zip(protected, self.scheduler.translate(work, self.cancellation), strict=True):
+            answers = iter(found)
+            own = ([next(answers) for part in parts if part.needs_translation] for parts in document)
+            results.append([self._restore(*pair) for pair in zip(document, own, strict=True)])
+        return results
 
     def _protect(self, sentence: str) -> list[Protected]:
         if not self.special.reserved:  # the model has no ids for the places of what is kept
