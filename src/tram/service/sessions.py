@@ -152,7 +152,10 @@ def correct(
     _seek(session, translator, number)
     session.anchor = number, session.state
     kind: Kind = "context" if old.kind == "context" else "corrected"
-    session.sentences[number] = replace(old, target=target, kind=kind, score=None)
+    options = old.alternatives
+    if old.score is not None and target != old.target:  # what the model had proposed
+        options = ((old.target, old.score), *(option for option in options if option[0] != target))
+    session.sentences[number] = replace(old, target=target, kind=kind, score=None, alternatives=options)
     yield Change(number, target != old.target)
     runs = groupby(range(number + 1, len(session.sentences)), key=lambda n: session.sentences[n].kind == "translated")
     for is_translated, run in runs:

@@ -143,7 +143,8 @@ def translate_upload(translator: SharedTranslator, document: FileDocument) -> by
 def translate_html(translator: SharedTranslator, texts: Sequence[str], options: ReadOptions) -> list[str]:
     """Return pieces of HTML with their text translated, each on its own."""
     try:
-        files = [read_bytes("html", text.encode(), "html", options) for text in texts]
-        return [finish(file, rows)[0].decode() for file, rows in translate_opened(translator, files)]
+        # The mark says that it is UTF-8, whatever a <meta> in it says
+        files = [read_bytes("html", text.encode("utf-8-sig"), "html", options) for text in texts]
+        return [finish(file, rows)[0].decode("utf-8-sig") for file, rows in translate_opened(translator, files)]
     except InputError as error:
         raise Problem(400, f"Invalid request: {error}") from None
