@@ -6,15 +6,29 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
+import torch
 
+from helpers import make_translator, shake
+from tram.model.transformer import Transformer
 from tram.service.server import Server, hosts_of, listen, make_server
 from tram.service.service import Service, ServiceSettings
 from tram.translation.translator import Translator
 
 HOSTS = hosts_of("127.0.0.1")
+
+
+def quick_translator(prepared: Path) -> Translator:
+    """A translator with a memory and random weights, whose translations are short."""
+    made = make_translator(prepared)
+    torch.manual_seed(1)
+    short = made.model.config.model_copy(update={"max_positions": 24, "max_length": 24})
+    model = Transformer(short, made.text.vocabulary).double()
+    shake(model, seed=2)
+    return Translator(model, made.text, beam=2)
 
 
 @dataclass(frozen=True)

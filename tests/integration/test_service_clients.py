@@ -11,8 +11,7 @@ import deepl
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from helpers import make_translator
-from served import HOSTS, Served, serving
+from served import HOSTS, Served, quick_translator, serving
 from tram.service.keys import Limits
 from tram.service.service import ServiceSettings
 from tram.translation.translator import Translator
@@ -24,9 +23,7 @@ KEY = "a-key-of-the-tests-0123456789"
 
 @pytest.fixture(scope="module")
 def translator(prepared: Path) -> Translator:
-    made = make_translator(prepared)
-    made.beam = 2
-    return made
+    return quick_translator(prepared)
 
 
 @pytest.fixture(scope="module")
@@ -170,9 +167,7 @@ def test_deepl_context_is_read_and_not_returned(served: Served, translator: Tran
     translator.translate(SENTENCES[:2], state)
     expected = translator.translate(SENTENCES[2:], state)[0]
     for _ in range(2):  # the second time the context is known already
-        result = client_of(served).translate_text(
-            SENTENCES[2], target_lang="DE", context=" ".join(SENTENCES[:2])
-        )
+        result = client_of(served).translate_text(SENTENCES[2], target_lang="DE", context=" ".join(SENTENCES[:2]))
         assert result.text == expected
 
 

@@ -103,7 +103,7 @@ def translate(
         layout = split_document(given, language)
         sources, gaps = layout.sentences, layout.gaps
         spans: list[Span | None] = list(line_regions(given, language))
-        joint = " " if session.sentences and not (session.after[-1:] + gaps[0]).strip(" ") else ""
+        joint = " " if session.text and not session.after + gaps[0] else ""
     else:
         sources, gaps = [" ".join(sentence.split()) for sentence in given], ["\n"] * (len(given) + 1)
         spans = [None] * len(sources)

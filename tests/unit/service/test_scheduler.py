@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers import make_translator
+from served import quick_translator
 from tram.errors import InputError
 from tram.service.scheduler import Cancellation, Cancelled, Document, Scheduler, Unavailable
 from tram.translation.document_state import DocumentState
@@ -22,10 +22,9 @@ WORDS = ["Tea!", "The old miller waits.", "A small fox sings on the bridge.", "W
 
 @pytest.fixture(scope="module", params=["memory", "sentences"])
 def translator(prepared: Path, request: pytest.FixtureRequest) -> Translator:
-    made = make_translator(prepared)
+    made = quick_translator(prepared)
     if request.param == "sentences":
-        made = Translator(made.model.without_memory(), made.text)
-    made.beam = 2
+        made = Translator(made.model.without_memory(), made.text, beam=2)
     return made
 
 
@@ -35,7 +34,7 @@ def make(prepared: Path) -> Iterator[Callable[..., Scheduler]]:
     made: list[Scheduler] = []
 
     def call(**settings: float) -> Scheduler:
-        translator = make_translator(prepared)
+        translator = quick_translator(prepared)
         translator.beam = 1
         made.append(Scheduler(translator, **settings))  # type: ignore[arg-type]
         return made[-1]
