@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field
 
 from tram.errors import InputError
 from tram.service import sessions
@@ -25,8 +25,6 @@ from tram.translation.document_state import DocumentState
 router = APIRouter(prefix="/sessions", tags=["Sessions"], responses=ERRORS)
 STREAM = "text/event-stream"
 STATE = "application/octet-stream"
-Text = Annotated[str, StringConstraints(max_length=1_000_000)]
-Texts = Annotated[list[Text], Field(max_length=10_000)]
 Number = Annotated[int, Field(ge=0, le=10**6)]
 Alternatives = Annotated[int, Field(ge=0, le=20, description="how many other translations of each sentence")]
 
@@ -34,7 +32,7 @@ Alternatives = Annotated[int, Field(ge=0, le=20, description="how many other tra
 class Alternative(BaseModel):
     """Another translation; score: log-probability, divided by the length."""
 
-    text: Text
+    text: str
     score: float
 
 
@@ -45,12 +43,12 @@ class SentenceModel(BaseModel):
     before: what stands between the previous sentence and this one.
     """
 
-    source: Text
-    target: Text
+    source: str
+    target: str
     kind: Kind = "translated"
     score: float | None = None
     alternatives: Annotated[list[Alternative], Field(max_length=20)] = []
-    before: Text = ""
+    before: str = ""
 
     @classmethod
     def of(cls, sentence: Sentence) -> "SentenceModel":
@@ -84,11 +82,9 @@ class NewSession(BaseModel):
 
     source: str | None = None
     target: str | None = None
-    state: Annotated[str, StringConstraints(max_length=50_000_000)] | None = Field(
-        None, description="the state before the first sentence, as base64"
-    )
-    sentences: Annotated[list[SentenceModel], Field(max_length=10_000)] = []
-    after: Text = Field("", description="what stands after the last sentence")
+    state: str | None = Field(None, description="the state before the first sentence, as base64")
+    sentences: list[SentenceModel] = []
+    after: str = Field("", description="what stands after the last sentence")
 
 
 class SessionInfo(BaseModel):
@@ -112,7 +108,7 @@ class SessionContent(SessionInfo):
 class TranslateBody(BaseModel):
     """What to translate next: running text, or sentences."""
 
-    q: Text | Texts
+    q: str | list[str]
     alternatives: Alternatives = 0
     stream: bool = Field(False, description="answer with server-sent events, one for each sentence")
 
@@ -126,8 +122,8 @@ class TranslateAnswer(BaseModel):
 class ReadBody(BaseModel):
     """Sentences and their translations, one for each."""
 
-    source: Texts
-    target: Texts
+    source: list[str]
+    target: list[str]
 
 
 class ReadAnswer(BaseModel):
@@ -139,7 +135,7 @@ class ReadAnswer(BaseModel):
 class Correction(BaseModel):
     """The translation that a sentence should have."""
 
-    target: Text
+    target: str
     alternatives: Alternatives = 0
 
 
@@ -182,6 +178,7 @@ async def create(request: Request, body: NewSession) -> Any:
             raise Problem(400, "Invalid request: state is not base64") from None
     service.usage.count_characters(client, sum(len(s.source) + len(s.target) for s in body.sentences), 0)
     session = Session.new(client.owner, state)
+    sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
     session.after = body.after
     await service.run(request, lambda translator: service.sessions.add(session, client.limits.sessions))

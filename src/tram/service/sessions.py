@@ -111,7 +111,7 @@ def translate(
     if not sources:
         session.after += gaps[0]
         return
-    _check_room(session, len(sources), limit)
+    check_room(session, len(sources), limit)
     _seek(session, translator, len(session.sentences))
     befores = [session.after + joint + gaps[0], *gaps[1:-1]]
     for part in _steps(len(sources)):
@@ -129,7 +129,7 @@ def read(
     session: Session, translator: SharedTranslator, sources: Sequence[str], targets: Sequence[str], limit: int
 ) -> None:
     """Read sentences with their translations as context, which is no part of the text."""
-    _check_room(session, len(sources), limit)
+    check_room(session, len(sources), limit)
     if len(sources) != len(targets):
         raise Problem(400, f"{len(sources)} source and {len(targets)} target sentences; give each its translation")
     pairs = zip(sources, targets, strict=True)
@@ -191,7 +191,8 @@ def restart(session: Session, state: DocumentState) -> None:
     session.covered, session.anchor, session.sentences, session.after = 0, None, [], ""
 
 
-def _check_room(session: Session, more: int, limit: int) -> None:
+def check_room(session: Session, more: int, limit: int) -> None:
+    """Refuse more sentences than a session may have."""
     if len(session.sentences) + more > limit:
         raise Problem(400, f"A session has at most {limit} sentences; continue in a new one with this session's state")
 

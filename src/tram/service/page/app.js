@@ -9,6 +9,7 @@ const THEMES = ["automatic", "light", "dark"];
 const TEXT_FILE = /\.(txt|text)$/i;
 const SAVED_FILE = /\.tram\.json$/i;
 const ALIGNED_AT_ONCE = 20;
+const COMMON_FORMATS = ["docx", "odt", "epub", "html", "md", "txt", "po", "xliff", "tmx", "srt", "vtt"];
 
 const $ = (id) => document.getElementById(id);
 const api = new Api(() => sessionStorage.getItem("tram-key") ?? "");
@@ -183,9 +184,9 @@ async function configure() {
   $("target").replaceChildren(new Option(target.name, target.code));
   $("source-name").textContent = source.name;
   $("target-name").textContent = target.name;
-  $("model").textContent = settings.model;
-  $("model").title = "The model of this server";
-  $("formats").textContent = `Files keep their format: ${settings.supportedFilesFormat.map((s) => s.slice(1)).join(", ")}.`;
+  $("model").textContent = `Model: ${settings.model}`;
+  const formats = COMMON_FORMATS.filter((format) => settings.supportedFilesFormat.includes(`.${format}`));
+  $("formats").textContent = `Files come back in their own format: ${formats.join(", ")} and others.`;
   $("file").accept = [...settings.supportedFilesFormat, ".json"].join(",");
   $("key-form").hidden = !settings.keyRequired || Boolean(api.key());
   view = new View($("rows"), { source: source.code, target: target.code }, (n) => panel.open(n, doc.sentences[n]), align);
