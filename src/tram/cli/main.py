@@ -17,6 +17,7 @@ from tram.cli import analyze, bench, imports, suite
 from tram.cli.console import gathered
 from tram.cli.data import prepare, stats, synthetic
 from tram.cli.evaluate import evaluate, score
+from tram.cli.serve import serve
 from tram.cli.splice import splice
 from tram.cli.train import train
 from tram.cli.translate import translate
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: importing rich.markdown takes as long as all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (translate, stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
+for command in (translate, serve, stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
     app.command()(command)
 app.add_typer(suite.app, name="suite")
 app.add_typer(analyze.app, name="analyze")

@@ -78,10 +78,7 @@ class Lockstep:
             active += self._admit(waiting, self.documents - len(active))
             if not active:
                 return
-            self.encode([cursor for cursor in active if not cursor.encoded])
-            for cursor, hypotheses in zip(active, self.translate(active), strict=True):
-                cursor.done += 1
-                yield cursor, hypotheses
+            yield from zip(active, self.step(active), strict=True)
             active = [cursor for cursor in active if not cursor.ended]
 
     @staticmethod
@@ -91,6 +88,15 @@ class Lockstep:
             if not cursor.ended:
                 admitted.append(cursor)
         return admitted
+
+    @torch.inference_mode()
+    def step(self, cursors: list[Cursor]) -> list[list[Hypothesis]]:
+        """Translate the next sentence of every document; for callers that choose the documents of each step."""
+        self.encode([cursor for cursor in cursors if not cursor.encoded])
+        found = self.translate(cursors)
+        for cursor in cursors:
+            cursor.done += 1
+        return found
 
     def encode(self, cursors: list[Cursor]) -> None:
         """Encode the next sentences of some documents, as many as fit into a block."""

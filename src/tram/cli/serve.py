@@ -1,0 +1,75 @@
+"""`tram serve`: the HTTP service."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tram.cli.options import Beam, LengthPenalty, ModelFolder
+from tram.errors import InputError
+
+
+def serve(
+    model: ModelFolder = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can connect.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 5000,
+    keys: Annotated[Path | None, typer.Option(help="YAML file of keys and their limits; see docs/SERVICE.md.")] = None,
+    open: Annotated[bool, typer.Option("--open", help="Serve other machines without keys.")] = False,
+    sessions: Annotated[
+        Path | None, typer.Option(help="Folder for document sessions, which then survive a restart.")
+    ] = None,
+    session_hours: Annotated[
+        float, typer.Option(min=0.01, max=100_000, help="Hours after which an unused session is deleted.")
+    ] = 24.0,
+    beam: Beam = 5,
+    length_penalty: LengthPenalty = 1.0,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Sentences translated at once.")] = 32,
+    queue: Annotated[int, typer.Option(min=1, max=1000, help="Requests that may wait; more get 503.")] = 128,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the model.")] = 1,
+    char_limit: Annotated[
+        int, typer.Option(min=0, max=10**9, help="Characters of one request; 0: any number.")
+    ] = 100_000,
+    file_limit: Annotated[int, typer.Option(min=1, max=500, help="Megabytes of an uploaded file.")] = 10,
+    request_limit: Annotated[
+        int, typer.Option(min=0, max=10**9, help="Requests per minute and key; 0: any number.")
+    ] = 0,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Site whose pages may use the service, such as https://example.org; may be repeated."),
+    ] = None,
+    grace: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds that accepted requests get at shutdown.")
+    ] = 20.0,
+) -> None:
+    """Serve translations over HTTP: LibreTranslate's and DeepL's protocols, document sessions, and a page."""
+    try:
+        from tram.service.server import hosts_of, is_loopback, listen, make_server
+    except ImportError as error:
+        raise InputError(f"{error.name}: is not installed; run pip install 'tram-mt[serve]'") from None
+    if not is_loopback(host) and keys is None and not open:
+        raise InputError(
+            f"--host {host}: other machines could use the service without a key; give --keys FILE or --open"
+        )
+    listener = listen(host, port)  # before the model is loaded, which takes longer
+    import torch
+
+    from tram.service.keys import Limits
+    from tram.service.service import Service, ServiceSettings
+    from tram.translation.translator import Translator
+
+    torch.set_num_threads(threads)
+    settings = ServiceSettings(
+        limits=Limits(characters=char_limit, file_bytes=file_limit * 1_000_000, requests_per_minute=request_limit),
+        keys=keys,
+        sessions=sessions,
+        session_seconds=session_hours * 3600,
+        batch=batch,
+        queue=queue,
+        grace=grace,
+        hosts=hosts_of(host),
+        origins=tuple(allow_origin or ()),
+    )
+    service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
+    make_server(service).run(sockets=[listener])

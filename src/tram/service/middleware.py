@@ -1,0 +1,152 @@
+"""What happens to every request: limits on its body, checks of host and origin, headers of the answer, metrics."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Observe = Callable[[str, int, float], None]
+BODY_TIMEOUT = 30.0  # seconds without another piece of a body
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Refused(Exception):
+    """A request that is refused before its body is read to the end."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Guard:
+    """Checks requests before the application sees them, and finishes the headers of its answers.
+
+    max_body: bytes; uploads: paths that may have max_upload bytes. hosts: names of the service, empty for any.
+    origins: other sites whose pages may call the service; a browser names the site of a page in `Origin`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        max_body: int,
+        max_upload: int,
+        uploads: tuple[str, ...],
+        hosts: tuple[str, ...],
+        origins: tuple[str, ...],
+        observe: Observe,
+    ) -> None:
+        self.app = app
+        self.max_body = max_body
+        self.max_upload = max_upload
+        self.uploads = uploads
+        self.hosts = hosts
+        self.origins = origins
+        self.observe = observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status, headers = time.monotonic(), 0, Headers(scope=scope)
+        origin = headers.get("origin", "")
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                self._finish(MutableHeaders(scope=message), origin)
+            await send(message)
+
+        try:
+            self._check(scope, headers)
+            await self.app(scope, self._limited(scope, headers, receive), answer)
+        except Refused as refusal:
+            if not status:
+                await _refuse(answer, scope["path"], refusal)
+        finally:
+            route = scope.get("route")
+            self.observe(getattr(route, "path", "other"), status or 499, time.monotonic() - start)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        host = headers.get("host", "")
+        if self.hosts and _host_name(host) not in self.hosts:
+            # A page of another site can make its own name point to this machine
+            raise Refused(421, "The service is not reachable by this name; start it with --host")
+        origin = headers.get("origin", "")
+        if origin and scope["method"] not in ("GET", "HEAD") and not self._is_allowed(origin, host):
+            raise Refused(403, "Pages of other sites may not use this service; start it with --allow-origin")
+        size = headers.get("content-length", "0")
+        if not size.isdecimal() or int(size) > self._limit(scope):
+            raise Refused(413, f"The request is larger than {self._limit(scope)} bytes")
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        return origin in self.origins or "*" in self.origins or urlsplit(origin).netloc == host
+
+    def _limit(self, scope: Scope) -> int:
+        return self.max_upload if scope["path"] in self.uploads else self.max_body
+
+    def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        """Return `receive` with a limit on the body and on the time that the client takes for it."""
+        size, complete = 0, False
+
+        async def receive_limited() -> Message:
+            nonlocal size, complete
+            if complete:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), BODY_TIMEOUT)
+            except TimeoutError:
+                raise Refused(408, "The request took too long to arrive") from None
+            size += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if size > self._limit(scope):
+                raise Refused(413, f"The request is larger than {self._limit(scope)} bytes")
+            return message
+
+        return receive_limited
+
+    def _finish(self, headers: MutableHeaders, origin: str) -> None:
+        for name, value in SECURITY_HEADERS.items():
+            headers[name] = value
+        headers.setdefault("Cache-Control", "no-store")
+        if origin and (origin in self.origins or "*" in self.origins):
+            headers["Access-Control-Allow-Origin"] = origin
+            headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"
+            headers["Access-Control-Allow-Methods"] = "GET, POST, PUT, DELETE"
+            headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+            headers.add_vary_header("Origin")
+
+
+def _host_name(host: str) -> str:
+    """Return a Host header without its port."""
+    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+
+
+async def _refuse(send: Send, path: str, refusal: Refused) -> None:
+    name = "message" if path.startswith("/v2/") else "error"
+    body = json.dumps({name: refusal.message}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # the rest of the body is not read
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

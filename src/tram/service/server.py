@@ -1,0 +1,89 @@
+"""The server process: uvicorn, with a shutdown that answers or refuses every request that was accepted."""
+
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from tram.errors import InputError
+from tram.service.app import create_app
+from tram.service.service import Service
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+AFTER_GRACE = 10  # seconds for the answers themselves, after the translations
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    return host in LOOPBACK or host.startswith("127.")
+
+
+def hosts_of(host: str) -> tuple[str, ...]:
+    """Return the names by which a service at this address may be called; empty: any."""
+    return (*LOOPBACK, "[::1]", host) if is_loopback(host) else ()
+
+
+class Server(uvicorn.Server):
+    """uvicorn that tells the service first: work that is accepted ends in time, new work is refused with 503."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say where."""
+        await super().startup(sockets)
+        service = self.service
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            pair = f"{service.languages.source} → {service.languages.target}"
+            print(f"tram serves {service.model_name} ({pair}) at http://{at}", flush=True)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to shut down; a second signal does not wait for connections."""
+        grace = self.service.settings.grace
+        threading.Thread(target=self.service.scheduler.close, args=(grace,), daemon=True).start()
+        super().handle_exit(sig, frame)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle SIGINT and SIGTERM, which end the server as they should: unlike uvicorn's, not raised again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address; port 0: any free one."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or "not an address"
+        raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from None
+
+
+def make_server(service: Service) -> Server:
+    """Return a server that is ready to run on a socket."""
+    config = uvicorn.Config(
+        create_app(service),
+        log_level="warning",
+        access_log=False,  # addresses are nobody's business
+        server_header=False,
+        limit_concurrency=4 * service.settings.queue + 100,
+        timeout_graceful_shutdown=int(service.settings.grace) + AFTER_GRACE,
+        timeout_keep_alive=15,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    return Server(config, service)

@@ -1,0 +1,152 @@
+"""What all endpoints share: the translator and its scheduler, sessions, files, keys, and threads that wait for them."""
+
+import asyncio
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from tram.filetypes.base import ReadOptions
+from tram.filetypes.plain_text import split_document
+from tram.service.keys import Keys, Limits, Usage
+from tram.service.languages import Languages
+from tram.service.scheduler import Cancellation, Cancelled, Scheduler, Unavailable
+from tram.service.shared import SharedTranslator
+from tram.service.store import SessionStore
+from tram.service.uploads import Uploads
+from tram.translation.document_state import DocumentState
+from tram.translation.translator import Translator
+
+T = TypeVar("T")
+CACHED_CONTEXTS = 128
+FILES_AT_ONCE = 2  # reading a file may take much memory
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """The settings of `tram serve`."""
+
+    limits: Limits = field(default_factory=Limits)
+    keys: Path | None = None
+    sessions: Path | None = None
+    session_seconds: float = 86_400.0
+    session_sentences: int = 10_000
+    batch: int = 32
+    queue: int = 128
+    grace: float = 20.0  # seconds for accepted requests at shutdown
+    hosts: tuple[str, ...] = ()  # names by which the service may be addressed; empty: any
+    origins: tuple[str, ...] = ()  # other sites whose pages may call it
+
+
+class Service:
+    """A running service, without its HTTP side."""
+
+    def __init__(self, translator: Translator, settings: ServiceSettings | None = None) -> None:
+        self.settings = settings or ServiceSettings()
+        self.keys = Keys.load(self.settings.keys, self.settings.limits)
+        self.usage = Usage()
+        self.languages = Languages(translator.text)
+        self.sessions = SessionStore(translator.start(), self.settings.sessions, self.settings.session_seconds)
+        self.uploads = Uploads()
+        self.translator = translator
+        self.scheduler = Scheduler(translator, self.settings.batch, max_requests=self.settings.queue)
+        self.files = threading.Semaphore(FILES_AT_ONCE)
+        self.options = ReadOptions(translator.text.source_language, translator.text.target_language)
+        self._pool = ThreadPoolExecutor(self.settings.queue, "tram-request")
+        self._running = 0  # in the event loop's thread only
+        self._contexts: OrderedDict[str, DocumentState] = OrderedDict()
+        self._contexts_lock = threading.Lock()
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model's folder."""
+        return self.translator.folder.name if self.translator.folder else "model"
+
+    def close(self, timeout: float | None = None) -> None:
+        """Finish what was accepted, refuse the rest, and remove temporary files."""
+        self.scheduler.close(self.settings.grace if timeout is None else timeout)
+        self._pool.shutdown(wait=True)
+        self.uploads.close()
+
+    async def run(self, request: Request, work: Callable[[SharedTranslator], T]) -> T:
+        """Run work that waits for the scheduler in a thread; drop it if the client goes."""
+        cancellation = Cancellation()
+        future = self._start(lambda: work(SharedTranslator(self.scheduler, cancellation)))
+        watcher = asyncio.ensure_future(_disconnected(request))
+        either: set[asyncio.Future[Any]] = {future, watcher}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if not future.done():
+                raise Cancelled
+            return future.result()
+        finally:
+            watcher.cancel()
+            cancellation.cancel()
+
+    async def stream(self, work: Callable[[SharedTranslator, Callable[[T], None]], None]) -> AsyncIterator[T]:
+        """Run work in a thread and yield what it emits, as it does; drop the work if nobody iterates any more."""
+        cancellation = Cancellation()
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[T | None] = asyncio.Queue()
+
+        def emit(event: T | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(events.put_nowait, event)
+
+        def run() -> None:
+            try:
+                work(SharedTranslator(self.scheduler, cancellation), emit)
+            finally:
+                emit(None)
+
+        future = self._start(run)
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            await future
+        finally:
+            cancellation.cancel()
+
+    def run_in_background(self, work: Callable[[SharedTranslator], object]) -> None:
+        """Run work that no client waits for."""
+        self._start(lambda: work(SharedTranslator(self.scheduler)))
+
+    def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        if self._running >= self.settings.queue:
+            raise Unavailable("The service is busy, try again later", 1)
+        self._running += 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        future.add_done_callback(self._ended)
+        return future
+
+    def _ended(self, future: "asyncio.Future[T]") -> None:
+        self._running -= 1
+        if not future.cancelled():
+            future.exception()  # nobody may be waiting for it any more
+
+    def state_after(self, translator: SharedTranslator, context: str, owner: str) -> DocumentState:
+        """Return the state after a text that is context only; cached, because clients send it with every request."""
+        key = f"{owner}/{hashlib.sha256(context.encode()).hexdigest()}"
+        with self._contexts_lock:
+            state = self._contexts.get(key)
+        if state is None:
+            state = self.sessions.initial.fork()
+            sentences = split_document(context, self.options.source_language).sentences
+            translator.translate_sentences(sentences, state)
+            with self._contexts_lock:
+                self._contexts[key] = state
+                while len(self._contexts) > CACHED_CONTEXTS:
+                    self._contexts.popitem(last=False)
+        return state.fork()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

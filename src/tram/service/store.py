@@ -1,0 +1,213 @@
+"""Where sessions are kept: in memory, and with a folder also as files, which survive a restart.
+
+A session is one JSON file, replaced as a whole whenever the session changes. With a folder only the sessions used last
+are in memory.
+"""
+
+import base64
+import json
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tram.errors import InputError
+from tram.files import check_folder_writable, remove, write_text
+from tram.service.errors import Problem
+from tram.service.sessions import Sentence, Session
+from tram.translation.document_state import DocumentState
+
+VERSION = 1
+ID = re.compile("[0-9a-f]{32}")
+FILE = re.compile(r"(?P<owner>[0-9a-z]+)\.(?P<id>[0-9a-f]{32})\.json")  # the owner is no key: see `Client`
+LOADED = 1_000  # sessions in memory where there is a folder
+UNKNOWN = "There is no such session; it may have expired"
+
+
+class SessionStore:
+    """All sessions. lifetime: seconds after which an unused session is deleted."""
+
+    def __init__(
+        self,
+        initial: DocumentState,
+        folder: Path | None = None,
+        lifetime: float = 86_400.0,
+        loaded: int = LOADED,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.initial = initial  # one object for all sessions that start with it
+        self.folder = folder
+        self.lifetime = lifetime
+        self._loaded = loaded
+        self._clock = clock
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._owners: dict[str, str] = {}  # of all sessions, also of those on disk only
+        self._lock = threading.Lock()
+        if folder is not None:
+            check_folder_writable(folder)
+            self._find_files(folder)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def add(self, session: Session, most: int) -> None:
+        """Add a session; most: how many its owner may have, 0 for any number."""
+        self.remove_expired()
+        with self._lock:
+            if most and sum(owner == session.owner for owner in self._owners.values()) >= most:
+                raise Problem(429, f"Slowdown: {most} sessions at the same time", 60)
+            self._owners[session.id] = session.owner
+        self._save(session)
+        self._put(session)
+
+    @contextmanager
+    def opened(self, id: str, owner: str, wait: float = 60.0) -> Iterator[Session]:
+        """Yield a session that nobody else changes meanwhile; it is stored afterwards, also if the client has gone."""
+        session = self.get(id, owner)
+        if not session.lock.acquire(timeout=wait):
+            raise Problem(409, "The session is in use by another request; try again later", 1)
+        try:
+            state, before = session.state, (session.sentences.copy(), session.after)
+            try:
+                yield session
+            finally:
+                session.used = self._clock()
+                has_changed = session.state is not state or before != (session.sentences, session.after)
+                if has_changed and session.id in self._owners:
+                    self._save(session)
+        finally:
+            session.lock.release()
+
+    def delete(self, id: str, owner: str) -> None:
+        """Delete a session."""
+        self._forget(self.get(id, owner).id)
+
+    def remove_expired(self) -> None:
+        """Delete the sessions that were not used for longer than their lifetime."""
+        now = self._clock()
+        with self._lock:
+            expired = [s.id for s in self._sessions.values() if now - s.used > self.lifetime and not s.lock.locked()]
+            on_disk = [(id, owner) for id, owner in self._owners.items() if id not in self._sessions]
+        for id, owner in on_disk:
+            path = self._path(id, owner)
+            if path is not None and path.exists() and now - path.stat().st_mtime > self.lifetime:
+                expired.append(id)
+        for id in expired:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        with self._lock:
+            self._sessions.pop(id, None)
+            owner = self._owners.pop(id, None)
+        if (path := self._path(id, owner)) is not None:
+            remove(path)
+
+    def get(self, id: str, owner: str) -> Session:
+        """Return a session of this owner, to look at; of another owner's, a client learns nothing."""
+        if ID.fullmatch(id) is None or self._owners.get(id) != owner:
+            raise Problem(404, UNKNOWN)
+        with self._lock:
+            session = self._sessions.get(id)
+        if session is not None and self._clock() - session.used > self.lifetime:
+            self._forget(id)
+            raise Problem(404, UNKNOWN)
+        if session is None:
+            session = self._load(id, owner)
+        return self._put(session)
+
+    def _put(self, session: Session) -> Session:
+        """Keep a session in memory as the one used last; return the one that is there already."""
+        with self._lock:
+            session = self._sessions.setdefault(session.id, session)
+            self._sessions.move_to_end(session.id)
+            if self.folder is not None:
+                idle = (s.id for s in self._sessions.values() if not s.lock.locked() and s is not session)
+                for id in list(idle)[: max(len(self._sessions) - self._loaded, 0)]:
+                    del self._sessions[id]
+        return session
+
+    # Files.
+
+    def _path(self, id: str, owner: str | None) -> Path | None:
+        return None if self.folder is None or owner is None else self.folder / f"{owner}.{id}.json"
+
+    def _find_files(self, folder: Path) -> None:
+        for path in folder.glob("*.json"):
+            if match := FILE.fullmatch(path.name):
+                self._owners[match["id"]] = match["owner"]
+        self.remove_expired()
+
+    def _save(self, session: Session) -> None:
+        if (path := self._path(session.id, session.owner)) is None:
+            return
+        anchor = session.anchor
+        write_text(
+            path,
+            json.dumps(
+                {
+                    "version": VERSION,
+                    "used": session.used,
+                    "origin": None if session.origin is self.initial else _encoded(session.origin),
+                    "state": None if session.state is self.initial else _encoded(session.state),
+                    "covered": session.covered,
+                    "anchor": None if anchor is None else [anchor[0], _encoded(anchor[1])],
+                    "after": session.after,
+                    "sentences": [
+                        [s.source, s.target, s.kind, s.score, s.alternatives, s.before] for s in session.sentences
+                    ],
+                },
+                ensure_ascii=False,
+            ),
+        )
+
+    def _load(self, id: str, owner: str) -> Session:
+        path = self._path(id, owner)
+        assert path is not None, "without a folder all sessions are in memory"
+        try:
+            values = _read(path)
+            anchor = values["anchor"]
+            sentences = [
+                Sentence(source, target, kind, score, tuple((text, value) for text, value in options), before)
+                for source, target, kind, score, options, before in values["sentences"]
+            ]
+            session = Session(
+                id,
+                owner,
+                self._state(values["origin"]),
+                self._state(values["state"]),
+                values["covered"],
+                None if anchor is None else (anchor[0], self._state(anchor[1])),
+                sentences,
+                values["after"],
+                max(values["used"], path.stat().st_mtime),
+            )
+        except (InputError, OSError, LookupError, TypeError, ValueError):
+            self._forget(id)
+            raise Problem(404, UNKNOWN) from None
+        if self._clock() - session.used > self.lifetime:
+            self._forget(id)
+            raise Problem(404, UNKNOWN)
+        if session.state.model != self.initial.model:
+            raise Problem(409, "The session belongs to another model than the one that is running; start a new one")
+        return session
+
+    def _state(self, text: str | None) -> DocumentState:
+        return self.initial if text is None else DocumentState.from_bytes(base64.b64decode(text))
+
+
+def _encoded(state: DocumentState) -> str:
+    return base64.b64encode(state.to_bytes()).decode()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path}: is damaged; remove it") from None
+    if not isinstance(values, dict) or values.get("version") != VERSION:
+        raise InputError(f"{path}: is no session of this version; remove it")
+    return values

@@ -1,0 +1,197 @@
+"""The page in a real browser, with the model that ships with tram: Debian's Chromium, driven by Playwright.
+
+The accessibility check needs axe-core: `npm install axe-core`, and its folder in TRAM_AXE (by default node_modules).
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filetype_samples import docx
+from served import Served, serving
+from tram import Translator
+
+playwright = pytest.importorskip("playwright.sync_api")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium"),
+]
+AXE = Path(os.environ.get("TRAM_AXE", "node_modules")) / "axe-core" / "axe.min.js"
+LETTER = (Path(__file__).parents[2] / "examples" / "letter.txt").read_text()
+TIMEOUT = 180_000  # milliseconds
+VIEWS = [
+    ({"width": width, "height": height}, scheme)
+    for width, height in [(1280, 900), (390, 844)]
+    for scheme in ("light", "dark")
+]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(Translator.load()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(served: Served, browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens the page; at the end there were no errors and no requests to other hosts."""
+    contexts: list[Any] = []
+    problems: list[str] = []
+
+    def call(**options: Any) -> Any:
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(TIMEOUT)
+        page.on("console", lambda message: note(message.type, message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: check(request.url))
+        page.goto(served.url)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    def note(kind: str, text: str) -> None:
+        if kind == "error" and "404" not in text:  # a session that was deleted on purpose
+            problems.append(text)
+
+    def check(url: str) -> None:
+        if not url.startswith((served.url, "data:", "blob:")):
+            problems.append(url)
+
+    yield call
+    for context in contexts:
+        context.close()
+    assert not problems
+
+
+def idle(page: Any) -> None:
+    page.wait_for_selector("#stop", state="hidden")
+
+
+def translate(page: Any, text: str) -> None:
+    page.fill("#text", text)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".to .sentence")
+    idle(page)
+
+
+def sentences(page: Any) -> list[str]:
+    return [text.strip() for text in page.locator(".to .sentence").all_inner_texts()]
+
+
+def test_a_correction_changes_later_sentences_and_survives_a_reload(
+    open_page: Callable[..., Any], served: Served
+) -> None:
+    page = open_page()
+    translate(page, LETTER)
+    before = sentences(page)
+    assert before[1:3] == ["Der neue Drucker ist im Büro.", "Er ist sehr schnell."]
+    page.locator(".to .sentence").nth(1).click()
+    assert page.locator(".panel .options li").count() == 4
+    page.fill(".panel textarea", "Die neue Maschine ist im Büro.")
+    page.keyboard.press("Enter")
+    idle(page)
+    after = sentences(page)
+    assert after[2] == "Sie ist sehr schnell."
+    changed = page.locator(".to .sentence.changed").all_inner_texts()
+    assert changed == [new for old, new in zip(before, after, strict=True) if old != new][1:]
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert sentences(page) == after
+    served.service.sessions.delete(page.evaluate("JSON.parse(localStorage['tram-document']).id"), "anonymous")
+    page.reload()  # the service has forgotten it, this browser has not
+    page.wait_for_selector("html[data-ready]")
+    assert sentences(page) == after
+    page.fill("#more-text", "It is heavy.")
+    page.click("#more button")
+    idle(page)
+    assert len(sentences(page)) == len(after) + 1
+
+
+def test_everything_works_with_the_keyboard_alone(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.focus("#text")
+    page.keyboard.type("The new printer is in the office. It is very fast. Where is it?")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".to .sentence")
+    idle(page)
+    page.focus(".to .sentence")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.number") == "1"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "panel-target"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.dataset.number") == "1"
+    assert page.locator(".panel").count() == 0
+
+
+def test_words_that_belong_together_light_up(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    translate(page, "The new printer is in the office.")
+    word = page.locator(".to .word", has_text="Drucker")
+    word.hover()
+    page.wait_for_timeout(1500)
+    page.mouse.move(1, 1)
+    word.hover()
+    assert page.locator(".from .word.near").all_inner_texts() == ["printer"]
+    assert page.locator(".from .sentence.near").count() == 1
+
+
+def test_files_are_uploaded_and_downloaded(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_page(accept_downloads=True)
+    source = tmp_path / "letter.docx"
+    source.write_bytes(docx().content)
+    page.set_input_files("#file", source)
+    link = page.wait_for_selector("#file-list a")
+    with page.expect_download() as download:
+        link.click()
+    assert download.value.suggested_filename == "letter.de.docx"
+    assert Path(download.value.path()).read_bytes().startswith(b"PK")
+
+
+def test_a_document_is_saved_and_opened(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_page(accept_downloads=True)
+    translate(page, "The door is open.\n\nIt is green.")
+    with page.expect_download() as download:
+        page.click("#save")
+    saved = tmp_path / "document.tram.json"
+    download.value.save_as(saved)
+    assert json.loads(saved.read_text())["format"] == "tram-document"
+    before = sentences(page)
+    page.click("#new")
+    assert page.locator(".to .sentence").count() == 0
+    page.set_input_files("#file", saved)
+    page.wait_for_selector(".to .sentence")
+    assert sentences(page) == before
+    with page.expect_download() as download:
+        page.click("#download")
+    assert Path(download.value.path()).read_text() == "\n\n".join(before)
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), VIEWS)
+def test_nothing_overflows_and_axe_finds_nothing_serious(
+    open_page: Callable[..., Any], viewport: dict[str, int], scheme: str
+) -> None:
+    page = open_page(viewport=viewport, color_scheme=scheme, bypass_csp=True)
+    translate(page, LETTER)
+    page.locator(".to .sentence").nth(1).click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
+    if not AXE.exists():
+        pytest.skip("needs axe-core: npm install axe-core")
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run()")["violations"]
+    assert not [violation["id"] for violation in found if violation["impact"] in ("serious", "critical")]
