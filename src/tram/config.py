@@ -27,6 +27,7 @@ Positive = Annotated[int, Field(ge=1, le=10**9)]
 Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
 Layers = Annotated[int, Field(ge=1, le=500)]
 Positions = Annotated[int, Field(ge=1, le=10**6)]
+WindowSize = Annotated[int, Field(ge=1, le=1000)]  # in sentences
 MemorySide = Literal["source", "target", "both"]  # encoder, decoder or both
 S = TypeVar("S", bound="Section")
 
@@ -101,6 +102,68 @@ class MemoryConfig(Section):
         return sorted({layer % layers for layer in self.layers})
 
 
+class SentenceUnit(Section):
+    """Every sentence is a sequence of its own."""
+
+    kind: Literal["sentence"] = "sentence"
+
+    def check_positions(self, max_length: int, max_positions: int) -> None:
+        """Accept any position table: `max_length` is checked anyway."""
+
+
+class WindowUnit(Section):
+    """A sentence with those before it, sliding by one (Tiedemann and Scherrer 2017): 2+1, 2+2, k+k."""
+
+    kind: Literal["window"] = "window"
+    source: WindowSize = Field(2, description="sentences of the source sequence: the current one and those before it")
+    target: WindowSize = Field(
+        2, description="sentences of the target sequence; those before the current one are a given prefix in decoding"
+    )
+    loss: Literal["current", "all"] = Field(
+        "current", description="target sentences that are trained on: the current one, or all of the window"
+    )
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if self.target > self.source:
+            raise ValueError(f"unit.target ({self.target}) must not exceed unit.source ({self.source})")
+        return self
+
+    def check_positions(self, max_length: int, max_positions: int) -> None:
+        """Refuse a window that may be longer than the position table."""
+        longest = self.source * max_length
+        if longest > max_positions:
+            raise ValueError(
+                f"unit: a window of {self.source} sentences of max_length {max_length} has up to {longest} subwords, "
+                f"more than max_positions ({max_positions})"
+            )
+
+
+class BlockUnit(Section):
+    """Runs of k sentences, translated at once (k-to-k)."""
+
+    kind: Literal["block"] = "block"
+    sentences: Positive = Field(4, description="maximum number of sentences per sequence")
+    tokens: Positions = Field(
+        512, description="a sentence joins while the sum of its longer side + 2 over all sentences stays below this"
+    )
+
+    def check_positions(self, max_length: int, max_positions: int) -> None:
+        """Refuse blocks that may be longer than the position table."""
+        if self.tokens > max_positions:
+            raise ValueError(f"unit.tokens ({self.tokens}) must not exceed max_positions ({max_positions})")
+
+
+class DocumentUnit(BlockUnit):
+    """Segments of a document as long as possible; the defaults are G-Transformer's."""
+
+    kind: Literal["document"] = "document"  # type: ignore[assignment]
+    sentences: Positive = Field(1000, description="maximum number of sentences per sequence")
+
+
+UnitConfig = Annotated[SentenceUnit | WindowUnit | BlockUnit | DocumentUnit, Field(discriminator="kind")]
+
+
 class ModelConfig(Section):
     """The Transformer; the defaults are the paper's transformer-base in the authors' BART layout."""
 
@@ -127,6 +190,10 @@ class ModelConfig(Section):
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
     memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
+    unit: UnitConfig = Field(
+        SentenceUnit(),
+        description="what is translated as one sequence: {kind: sentence}, window, block or document",
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -143,6 +210,9 @@ class ModelConfig(Section):
                 self.memory.layer_numbers(self.encoder_layers)
             if self.memory.side != "source":
                 self.memory.layer_numbers(self.decoder_layers)
+            if self.unit.kind != "sentence":
+                raise ValueError(f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null")
+        self.unit.check_positions(self.max_length, self.max_positions)
         return self
 
 
@@ -196,6 +266,11 @@ class FinetuneConfig(TrainConfig):
     memory: MemoryConfig | None = Field(
         MemoryConfig(), description="null: the control run, the sentence model finetuned in the same way"
     )
+    unit: UnitConfig | None = Field(
+        None,
+        description="what is translated as one sequence from this stage on; null: as before. With a window, block or "
+        "document, batches are made as in the first stage, and `memory` must be null",
+    )
     lr: Rate = Field(6e-5, description="peak learning rate of loaded parameters")
     lr_new: Rate = Field(3e-4, description="peak learning rate of new parameters")
     freeze: Literal["none", "base"] | tuple[str, ...] = Field(
@@ -219,6 +294,8 @@ class FinetuneConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:
+        if self.unit is not None and self.unit.kind != "sentence" and self.memory is not None:
+            raise ValueError(f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null")
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
         if self.accumulate != 1:
@@ -244,8 +321,11 @@ class Config(Section):
             raise ValueError("model.memory: the memory belongs to the second stage; set finetune.memory")
         if self.train is None and self.finetune is not None and str(self.finetune.start) == "train":
             raise ValueError("finetune.start is `train` but there is no first stage; set a model folder or `nothing`")
-        if self.finetune is not None and self.finetune.memory is not None:
-            ModelConfig(**self.model.model_dump() | {"memory": self.finetune.memory})  # raises if they do not fit
+        if self.finetune is not None:
+            changes: dict[str, Any] = {"memory": self.finetune.memory}
+            if str(self.finetune.start) in ("train", "nothing"):  # else the sizes of another model decide
+                changes["unit"] = self.finetune.unit or self.model.unit
+            ModelConfig(**self.model.model_dump() | changes)  # raises if they do not fit
         return self
 
     @classmethod
@@ -312,6 +392,13 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
             near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
             hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
             raise InputError(f"{where}: unknown key `{key}`{hint}") from None
+        if first["type"] == "union_tag_invalid":
+            kinds = [kind.strip("'") for kind in first["ctx"]["expected_tags"].split(", ")]
+            near = difflib.get_close_matches(first["ctx"]["tag"], kinds, n=1, cutoff=0.3)
+            hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(kinds)}"
+            raise InputError(f"{where}: `{key}`: there is no kind `{short(first['ctx']['tag'])}`; {hint}") from None
+        if first["type"] == "union_tag_not_found":
+            raise InputError(f"{where}: the key `{key}.kind` is missing; add it") from None
         if first["type"] == "missing" and last in fields:
             raise InputError(f"{where}: the key `{key}` is missing; add it") from None
         problem = first["msg"].removeprefix("Value error, ")

@@ -10,6 +10,7 @@
 """
 
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,7 +105,16 @@ class SplitWriter:
         }
 
 
-class Sentences(Sequence[npt.NDArray[Any]]):
+class SentenceIds(Sequence[npt.NDArray[Any]]):
+    """The sentences of one side as ids."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of ids of every sentence."""
+
+
+class Sentences(SentenceIds):
     """The sentences of one side: memory-mapped ids and the offsets of the sentences in them."""
 
     def __init__(self, ids: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
@@ -165,10 +175,11 @@ def _ascends(offsets: npt.NDArray[Any]) -> bool:
 class Split:
     """Both sides of a set of documents. documents: (documents + 1) offsets in sentences."""
 
-    source: Sentences
-    target: Sentences
+    source: SentenceIds
+    target: SentenceIds
     documents: npt.NDArray[np.int64]
     special: SpecialIds = field(default_factory=SpecialIds)
+    given: npt.NDArray[np.int64] | None = None  # labels at the start of every target that are not trained on
 
     @cached_property
     def usable(self) -> npt.NDArray[np.bool_]:
