@@ -164,6 +164,12 @@ class DocumentUnit(BlockUnit):
 UnitConfig = Annotated[SentenceUnit | WindowUnit | BlockUnit | DocumentUnit, Field(discriminator="kind")]
 
 
+def _check_alone(unit: SentenceUnit | WindowUnit | BlockUnit) -> None:
+    """Refuse a memory beside units of several sentences."""
+    if unit.kind != "sentence":
+        raise ValueError(f"a memory reads sentence by sentence; with unit.kind {unit.kind}, set memory: null")
+
+
 class ModelConfig(Section):
     """The Transformer; the defaults are the paper's transformer-base in the authors' BART layout."""
 
@@ -211,7 +217,9 @@ class ModelConfig(Section):
             if self.memory.side != "source":
                 self.memory.layer_numbers(self.decoder_layers)
             if self.unit.kind != "sentence":
-                raise ValueError(f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null")
+                raise ValueError(
+                    f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null"
+                )
         self.unit.check_positions(self.max_length, self.max_positions)
         return self
 
@@ -294,8 +302,8 @@ class FinetuneConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:
-        if self.unit is not None and self.unit.kind != "sentence" and self.memory is not None:
-            raise ValueError(f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null")
+        if self.unit is not None and self.memory is not None:
+            _check_alone(self.unit)
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
         if self.accumulate != 1:

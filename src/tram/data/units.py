@@ -93,13 +93,25 @@ class Units(ABC):
         """Return what is given of the target sequence: the translations of the context, each with a separator."""
         return [number for pair in self._given_pairs(unit) for number in (*pair.target, self.separator)]
 
+    def settled(self, history: Sequence[Pair]) -> list[Pair]:
+        """Return what the next unit may see of a history, now that all translations are known."""
+        kept: list[Pair] = []
+        for pair in history:
+            if pair.target:
+                kept = self.remember(kept, pair)
+        return kept
+
+    def accepts(self, history: list[Pair], vocabulary: int) -> bool:
+        """Return whether pairs can be the history of a document; those of a damaged file need not be."""
+        sides = [side for pair in history for side in (pair.source, pair.target)]
+        known = all(0 < number < vocabulary for side in sides for number in side)
+        return known and all(0 < len(side) <= self.longest for side in sides) and self.settled(history) == history
+
     def training_units(self, split: Split) -> Split:
         """Return the units of prepared documents, as a split in which every unit is a sentence."""
         rows = np.flatnonzero(split.usable)
         documents = np.searchsorted(rows, split.documents)  # offsets of the documents among the usable rows
-        source, target = (
-            _CutSentences(side, rows, self.longest) for side in (split.source, split.target)
-        )
+        source, target = (_CutSentences(side, rows, self.longest) for side in (split.source, split.target))
         runs = self._runs(np.maximum(source.lengths, target.lengths) + FRAME, documents)
         joined = JoinedSentences(target, runs.target_starts, runs.stops, self.separator)
         return replace(
@@ -114,6 +126,11 @@ class Units(ABC):
     @abstractmethod
     def needs_translations(self) -> bool:
         """Whether a unit can only be translated after the one before it."""
+
+    @property
+    @abstractmethod
+    def most_sentences(self) -> int:
+        """The most sentences that one unit translates."""
 
     @abstractmethod
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
@@ -146,6 +163,11 @@ class Windows(Units):
     def needs_translations(self) -> bool:
         """Whether earlier translations are part of the target sequence."""
         return self.config.target > 1
+
+    @property
+    def most_sentences(self) -> int:
+        """The current sentence is the only one that is translated."""
+        return 1
 
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
         """Return the next sentence after the pairs before it."""
@@ -186,10 +208,15 @@ class Blocks(Units):
         """Blocks do not see each other."""
         return False
 
+    @property
+    def most_sentences(self) -> int:
+        """As many as the config says, at most as many as the budget holds if each has one token."""
+        return min(self.config.sentences, self.config.tokens // (FRAME + 1) + 1)
+
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
         """Return the next block, or the rest of the one that `history` began, if it has room for a sentence."""
-        known = tuple(pair for pair in history if pair.target)  # others are in a block that waits to be translated
-        pairs = [Pair(sentence) for sentence in sentences[: self.config.sentences]]
+        known = tuple(history) if all(pair.target for pair in history) else ()  # else it is full and not translated yet
+        pairs = [Pair(sentence) for sentence in sentences[: self.most_sentences]]
         first = next(self._cut([pair.size for pair in (*known, *pairs)]))
         if first.stop <= len(known):
             return self.next_unit((), sentences)

@@ -179,10 +179,10 @@ class _Beams:
         base = self.scores - normaliser  # the same for all tokens of a hypothesis: their order is the logits'
         if self.constraints is not None:
             self._apply_constraints(logits, self.constraints)
-        if self.given is not None and len(rows := self.given.rows(self.length - 1)):
-            logits[rows] = -torch.inf
+        if self.given is not None and len(given := self.given.rows(self.length - 1)):
+            logits[given] = -torch.inf
             # As large as the normaliser: its log-probability is 0
-            logits[rows, :, self.given.ids[rows, self.length - 1]] = normaliser[rows]
+            logits[given, :, self.given.ids[given, self.length - 1]] = normaliser[given]
         at_limit = self.limits <= self.length  # the token being chosen is the last one allowed
         if bool(at_limit.any()):
             end = logits[..., self.end].clone()
@@ -273,7 +273,7 @@ class _Beams:
         return best
 
     def _divisor(self, rows: Tensor | None = None) -> float | Tensor:
-        """Return what scores of hypotheses of the present length are divided by; rows: only those of these sentences."""
+        """Return what scores at the present length are divided by, for each sentence or for those in `rows`."""
         if self.given is None:
             return float(self.length**self.penalty)
         given = self.given.lengths if rows is None else self.given.lengths[rows]

@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
@@ -22,15 +23,17 @@ from typing import Any, Self, TypeVar, get_args
 import torch
 
 from tram.data.batches import document_ids
+from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import SpecialIds
+from tram.text.special_ids import SEPARATOR, SpecialIds
 from tram.translation.document_state import DocumentState
 from tram.translation.lockstep import Cursor, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit, search
+from tram.translation.unit_lockstep import UnitCursor, UnitLockstep, sentence_count
 
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
@@ -108,6 +111,7 @@ class Translator:
             )
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
+        _ = translator.units  # refuses a text pipeline that does not fit
         if rounded:
             translator._fingerprint = fingerprint(model), translator._versions()
         model.to(device, dtype)
@@ -126,6 +130,11 @@ class Translator:
                 f"{where}: has no text.json, so it cannot translate text; copy the text.json it was trained with"
             )
         return self._text
+
+    @cached_property
+    def units(self) -> Units | None:
+        """The rule that joins sentences to one sequence; None: each is a sequence of its own."""
+        return units_of(self.model.config, self.special, str(self.folder or "this model"))
 
     @property
     def longest(self) -> int:
@@ -175,7 +184,7 @@ class Translator:
         if history == "gold" and gold is None:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
         given = None if states is None else iter(states)
-        if self.model.has_context:
+        if self.model.has_context or self.units is not None:
             references = iter(gold) if gold is not None and history == "gold" else None
             return self._in_lockstep(_checked(documents), advance, given, history, references)
         return self._as_sentences(_checked(documents), advance, given)
@@ -188,7 +197,7 @@ class Translator:
         history: History,
         gold: Iterator[list[str]] | None,
     ) -> Iterator[list[str]]:
-        lockstep = Lockstep(self.model, self.special, self.beam, self.length_penalty, self.batch, history=history)
+        lockstep = self._lockstep(history)
         tasks: dict[int, _Task] = {}  # in the order of the documents
         numbers = count()
         split, exhausted = 0, False
@@ -224,6 +233,12 @@ class Translator:
             yield from finished()
         self._warn_of(split)
 
+    def _lockstep(self, history: History) -> Lockstep:
+        settings = (self.model, self.special, self.beam, self.length_penalty, self.batch)
+        if self.units is None:
+            return Lockstep(*settings, history=history)
+        return UnitLockstep(*settings, history=history, units=self.units)
+
     def _task(
         self,
         number: int,
@@ -232,9 +247,12 @@ class Translator:
         gold: Iterator[list[str]] | None,
     ) -> _Task:
         state = self.checked(_next(states, "state")) if states is not None else None
-        sentences = SplitSentences(self.text, document, self.longest)
+        sentences = self._split(document)
         initial = self.model.initial_state(1) if state is None else state.state
-        cursor = Cursor(number, sentences.ids, initial)
+        if self.units is None:
+            cursor = Cursor(number, sentences.ids, initial)
+        else:
+            cursor = UnitCursor(number, sentences.ids, initial, history=[] if state is None else state.history)
         if gold is not None:
             reference = _next(gold, "reference")
             check_sentences(reference, f"the reference of document {number + 1}")
@@ -243,12 +261,14 @@ class Translator:
                     f"document {number + 1} has {len(document)} sentences and {len(reference)} reference translations; "
                     "a gold history needs one for each"
                 )
-            cursor.gold = sentences.gold(reference)
+            cursor.gold = sentences.gold(self._without_separators(reference))
         return _Task(sentences, cursor, state, [])
 
     def _finished(self, task: _Task) -> list[str]:
         if task.state is not None:
             task.state.state = task.cursor.state
+            if isinstance(task.cursor, UnitCursor):
+                task.state.history = task.cursor.history
             task.state.sentences += task.sentences.non_empty()
         return [best[0].text for best in task.sentences.join(task.found, 1)]
 
@@ -258,9 +278,7 @@ class Translator:
         """Translate documents with a sentence model, some thousand sentences at a time, sorted by length."""
         split = 0
         while block := _up_to(documents, self.batch * AHEAD):
-            sentences = SplitSentences(
-                self.text, [sentence for document in block for sentence in document], self.longest
-            )
+            sentences = self._split([sentence for document in block for sentence in document])
             split += sentences.split
             best = [options[0].text for options in self._n_best(sentences, 1, advance)]
             start = 0
@@ -279,8 +297,13 @@ class Translator:
         if len(source) != len(target):
             raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
         self.checked(state)
-        sentences = SplitSentences(self.text, source, self.longest).pairs(target)
+        sentences = self._split(source).pairs(self._without_separators(target))
         pairs = [pair for parts in sentences for pair in parts]
+        if self.units is not None:
+            for ids, translation in pairs:
+                if translation:
+                    state.history = self.units.remember(state.history, Pair(ids, translation))
+            pairs = []  # there is nothing else to read
         device = self.model.device
         with torch.inference_mode():
             for start in range(0, len(pairs), BATCH):
@@ -290,6 +313,15 @@ class Translator:
                 targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
                 state.state = self.model.forced_decode(sources, targets, state.state).state
         state.sentences += len(sentences)
+
+    def _split(self, sentences: list[str]) -> SplitSentences:
+        return SplitSentences(self.text, self._without_separators(sentences), self.longest)
+
+    def _without_separators(self, sentences: list[str]) -> list[str]:
+        """Return sentences in which no character means the end of a sentence to the model."""
+        if self.units is None:
+            return sentences
+        return [sentence.replace(SEPARATOR, " ") for sentence in sentences]
 
     def checked(self, state: DocumentState) -> DocumentState:
         """Refuse the state of another model or a damaged one; move it to this model's device and data type."""
@@ -301,7 +333,8 @@ class Translator:
             )
         weights = self.model.tokens.weight
         with torch.inference_mode():
-            if not state.state.has_form_of(self.model.initial_state(1)):
+            fits = not state.history if self.units is None else self.units.accepts(state.history, self.model.vocabulary)
+            if not fits or not state.state.has_form_of(self.model.initial_state(1)):
                 raise InputError(
                     "this state is damaged: its parts are not those of the model; start the document again"
                 )
@@ -314,7 +347,7 @@ class Translator:
         check_sentences(sentences, "sentences")
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
-        parts = SplitSentences(self.text, sentences, self.longest)
+        parts = self._split(sentences)
         self._warn_of(parts.split)
         return self._n_best(parts, n, advance)
 
@@ -337,7 +370,10 @@ class Translator:
         with torch.inference_mode():
             encoded = self.model.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
-        found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty)
+        counts = None
+        if self.units is not None:
+            counts = [sentence_count(self.model, self.units, [len(ids)]) for ids in sentences]
+        found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts)
         return [[(hypothesis.ids, hypothesis.score) for hypothesis in hypotheses] for hypotheses in found]
 
     @staticmethod
