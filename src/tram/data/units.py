@@ -6,7 +6,8 @@
     unit = units.next_unit(history, sentences)         # decoding: the sentences to translate now, and their context
     units.source(unit), units.given_target(unit)       # ids: the source sequence, and the prefix of the target
     units.split(ids)                                   # the translation of a unit, sentence by sentence
-    history = units.remember(history, pair)            # what the next unit may see
+    history = units.following(unit)                    # what the next unit may see
+    history = units.remember(history, pair)            # … after a pair that was translated elsewhere
 
 A *window* slides by one sentence: those before the current one are its context. A *block* (or a *document*, which is a
 long block) is translated at once; only where a document is continued in the middle of a block are the sentences that
@@ -137,8 +138,12 @@ class Units(ABC):
         """Return the next unit: some of the sentences that are not translated yet, at least one, and its context."""
 
     @abstractmethod
+    def following(self, unit: Unit) -> list[Pair]:
+        """Return the history after a unit, whether or not it is translated yet."""
+
+    @abstractmethod
     def remember(self, history: Sequence[Pair], pair: Pair) -> list[Pair]:
-        """Return what the unit after `pair` may see."""
+        """Return the history after one more pair, whose translation is known."""
 
     @abstractmethod
     def _given_pairs(self, unit: Unit) -> tuple[Pair, ...]:
@@ -172,6 +177,10 @@ class Windows(Units):
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
         """Return the next sentence after the pairs before it."""
         return Unit(tuple(history), (Pair(sentences[0]),))
+
+    def following(self, unit: Unit) -> list[Pair]:
+        """Return the last pairs, as `remember` does."""
+        return self.remember(unit.context, unit.pairs[0])
 
     def remember(self, history: Sequence[Pair], pair: Pair) -> list[Pair]:
         """Return the last pairs that a window has room for beside the current one."""
@@ -221,6 +230,10 @@ class Blocks(Units):
         if first.stop <= len(known):
             return self.next_unit((), sentences)
         return Unit(known, tuple(pairs[: first.stop - len(known)]))
+
+    def following(self, unit: Unit) -> list[Pair]:
+        """Return the block, which may have room for more sentences."""
+        return [*unit.context, *unit.pairs]
 
     def remember(self, history: Sequence[Pair], pair: Pair) -> list[Pair]:
         """Return the block that `pair` is in, as far as it goes."""

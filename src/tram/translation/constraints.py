@@ -60,15 +60,14 @@ class SentenceCount(Constraint):
     @classmethod
     def of(cls, sources: Sequence[int], room: int, separator: int, end: int) -> Self:
         """Return the constraint before the first token. sources: ids of each sentence; room: tokens of all together."""
-        needed = [source + 2 for source in sources]
         if room < 2 * len(sources):
             raise ValueError(f"{len(sources)} sentences do not fit into {room} tokens")
         limits = [sentence_limit(source) for source in sources]
-        spare = room - 2 * len(sources)
-        shares = [2 + spare * each // sum(needed) for each in needed]
-        kept = [min(pair) for pair in zip(limits, shares, strict=True)]  # for each sentence
-        after = [sum(kept) - total for total in accumulate(kept)]
-        return cls(tuple(limits), tuple(room - later for later in after), separator, end)
+        spare = room - 2 * len(sources)  # beyond one token and the separator or end of each sentence
+        shares = [2 + spare * source // sum(sources) for source in sources]
+        kept = [min(pair) for pair in zip(limits, shares, strict=True)]  # for each sentence, whatever comes before it
+        deadlines = [room - sum(kept) + total for total in accumulate(kept)]
+        return cls(tuple(limits), tuple(deadlines), separator, end)
 
     @property
     def limit(self) -> int:

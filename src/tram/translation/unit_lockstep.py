@@ -77,8 +77,7 @@ class UnitLockstep(Lockstep):
         unit = self.units.next_unit(cursor.history, window)
         cursor.planned += len(unit.pairs)
         if not self._waits_for_translations:
-            for pair in unit.pairs:  # the translation is filled in later
-                cursor.history = self.units.remember(cursor.history, pair)
+            cursor.history = self.units.following(unit)  # translations are filled in later
         return unit
 
     def _complete(self, cursor: UnitCursor, pair: Pair, translation: Sequence[int]) -> None:

@@ -54,8 +54,8 @@ def decoded_units(units: Units, document: Document) -> list[tuple[list[int], lis
         unit = units.next_unit(history, [source for source, _ in pairs[done:]])
         for pair in unit.pairs:
             pair.target = pairs[done][1]
-            history = units.remember(history, pair)
             done += 1
+        history = units.following(unit)
         target = units.join(pair.target for pair in unit.pairs)
         found.append((units.source(unit), [*units.given_target(unit), *target]))
     return found
@@ -120,9 +120,7 @@ def test_a_block_that_was_left_open_goes_on_with_its_translations_given() -> Non
     assert units.source(unit) == [7, 8, SEPARATOR, 10, SEPARATOR, 11]
     assert units.given_target(unit) == [9, SEPARATOR]
     assert [pair.source for pair in unit.pairs] == [[10], [11]]
-    for pair in unit.pairs:
-        history = units.remember(history, pair)
-    unit = units.next_unit(history, [[12]])
+    unit = units.next_unit(units.following(unit), [[12]])
     assert (units.source(unit), units.given_target(unit)) == ([12], [])
 
 
