@@ -107,9 +107,6 @@ class SentenceUnit(Section):
 
     kind: Literal["sentence"] = "sentence"
 
-    def check_positions(self, max_length: int, max_positions: int) -> None:
-        """Accept any position table: `max_length` is checked anyway."""
-
 
 class WindowUnit(Section):
     """A sentence with those before it, sliding by one (Tiedemann and Scherrer 2017): 2+1, 2+2, k+k."""
@@ -129,15 +126,6 @@ class WindowUnit(Section):
             raise ValueError(f"unit.target ({self.target}) must not exceed unit.source ({self.source})")
         return self
 
-    def check_positions(self, max_length: int, max_positions: int) -> None:
-        """Refuse a window that may be longer than the position table."""
-        longest = self.source * max_length
-        if longest > max_positions:
-            raise ValueError(
-                f"unit: a window of {self.source} sentences of max_length {max_length} has up to {longest} subwords, "
-                f"more than max_positions ({max_positions})"
-            )
-
 
 class BlockUnit(Section):
     """Runs of k sentences, translated at once (k-to-k)."""
@@ -148,11 +136,6 @@ class BlockUnit(Section):
         512, description="a sentence joins while the sum of its longer side + 2 over all sentences stays below this"
     )
 
-    def check_positions(self, max_length: int, max_positions: int) -> None:
-        """Refuse blocks that may be longer than the position table."""
-        if self.tokens > max_positions:
-            raise ValueError(f"unit.tokens ({self.tokens}) must not exceed max_positions ({max_positions})")
-
 
 class DocumentUnit(BlockUnit):
     """Segments of a document as long as possible; the defaults are G-Transformer's."""
@@ -162,12 +145,6 @@ class DocumentUnit(BlockUnit):
 
 
 UnitConfig = Annotated[SentenceUnit | WindowUnit | BlockUnit | DocumentUnit, Field(discriminator="kind")]
-
-
-def _check_alone(unit: SentenceUnit | WindowUnit | BlockUnit) -> None:
-    """Refuse a memory beside units of several sentences."""
-    if unit.kind != "sentence":
-        raise ValueError(f"a memory reads sentence by sentence; with unit.kind {unit.kind}, set memory: null")
 
 
 class ModelConfig(Section):
@@ -220,7 +197,13 @@ class ModelConfig(Section):
                 raise ValueError(
                     f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null"
                 )
-        self.unit.check_positions(self.max_length, self.max_positions)
+        if isinstance(self.unit, WindowUnit) and self.unit.source * self.max_length > self.max_positions:
+            raise ValueError(
+                f"unit: {self.unit.source} sentences of max_length {self.max_length} may need "
+                f"{self.unit.source * self.max_length} positions, more than max_positions ({self.max_positions})"
+            )
+        if isinstance(self.unit, BlockUnit) and self.unit.tokens > self.max_positions:
+            raise ValueError(f"unit.tokens ({self.unit.tokens}) must not exceed max_positions ({self.max_positions})")
         return self
 
 
@@ -302,8 +285,6 @@ class FinetuneConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:
-        if self.unit is not None and self.memory is not None:
-            _check_alone(self.unit)
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
         if self.accumulate != 1:

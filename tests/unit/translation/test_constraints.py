@@ -1,4 +1,4 @@
-"""Constrained search: what is allowed is found as a slow search finds it, and the number of sentences is always right."""
+"""Constrained search: it finds what a slow search finds, and the number of sentences is always right."""
 
 from dataclasses import dataclass
 
