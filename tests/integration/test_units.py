@@ -14,11 +14,14 @@ from helpers import shake
 from tram.config import Config, ModelConfig
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
+from tram.evaluation.contrast import score_suite
+from tram.evaluation.suite import ContrastiveItem
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SEPARATOR
 from tram.training.run import train
 from tram.translation.document_state import DocumentState
+from tram.translation.lockstep import History
 from tram.translation.translator import Translator
 
 Configure = Callable[..., Config]
@@ -228,3 +231,58 @@ def test_more_updates_lower_the_loss_of_the_current_sentence(
     lines = (tmp_path / "whole" / "train" / "metrics.jsonl").read_text().splitlines()
     losses = [yaml.safe_load(line)["loss"] for line in lines if '"loss"' in line]
     assert losses[-1] < losses[0] - 1
+
+
+CONTEXT = {
+    "source": ["The old miller waits.", "A small fox sings."],
+    "target": ["Der alte Müller.", "Ein Fuchs singt."],
+}
+ITEMS = [
+    ContrastiveItem(
+        source_context=tuple(CONTEXT["source"][:n]),
+        target_context=tuple(CONTEXT["target"][:n]),
+        source="My neighbour sleeps.",
+        reference="Mein Nachbar schläft.",
+        contrastive=("Er schläft.",),
+    )
+    for n in (0, 1, 2)
+]
+
+
+@torch.no_grad()
+def score_after(
+    translator: Translator, item: ContrastiveItem, sources: list[list[int]], given: list[list[int]]
+) -> float:
+    """The log-probability of an item's reference after these sentences, by one teacher-forced pass."""
+    text, special = translator.text, translator.special
+    (source,), (reference,) = text.encode([item.source], "source"), text.encode([item.reference], "target")
+    joined = [number for ids in sources for number in (*ids, special.separator)]
+    prefix = [number for ids in given for number in (*ids, special.separator)]
+    decoder_input = torch.tensor([[special.decoder_input([*prefix, *reference])]])
+    logits = translator.model(torch.tensor([[special.source([*joined, *source])]]), decoder_input)[0, 0]
+    labels = torch.tensor([*reference, special.end])[:, None]
+    return float(logits.log_softmax(-1)[len(prefix) :].gather(1, labels).sum())
+
+
+@kinds
+@pytest.mark.parametrize("history", ["gold", "none"])
+def test_contrastive_scores_are_of_a_sentence_after_its_context(
+    translators: dict[str, Translator], name: str, history: History
+) -> None:
+    translator = translators[name]
+    for item, result in zip(ITEMS, score_suite(translator, ITEMS, history), strict=True):
+        n = len(item.source_context) if history == "gold" else 0
+        seen = {"2+1": min(n, 1), "2+2": min(n, 1), "blocks": n % 2, "document": n}[name]
+        sources = translator.text.encode(CONTEXT["source"][n - seen : n], "source")
+        given = [] if name == "2+1" else translator.text.encode(CONTEXT["target"][n - seen : n], "target")
+        assert result.reference == pytest.approx(score_after(translator, item, sources, given), abs=1e-9)
+
+
+def test_contrastive_scores_can_follow_the_models_own_translations(translators: dict[str, Translator]) -> None:
+    translator = translators["2+2"]
+    for item, result in zip(ITEMS[1:], score_suite(translator, ITEMS, "generated")[1:], strict=True):
+        state = translator.start()
+        translator.translate(list(item.source_context), state)
+        (pair,) = state.history
+        expected = score_after(translator, item, [pair.source], [pair.target])
+        assert result.reference == pytest.approx(expected, abs=1e-9)

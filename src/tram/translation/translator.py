@@ -137,6 +137,11 @@ class Translator:
         return units_of(self.model.config, self.special, str(self.folder or "this model"))
 
     @property
+    def has_context(self) -> bool:
+        """Whether a translation may depend on the sentences before."""
+        return self.model.has_context or self.units is not None
+
+    @property
     def longest(self) -> int:
         """The most ids of text in a sentence; what is longer is split."""
         return self.special.longest(self.model.config.max_length)
@@ -184,7 +189,7 @@ class Translator:
         if history == "gold" and gold is None:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
         given = None if states is None else iter(states)
-        if self.model.has_context or self.units is not None:
+        if self.has_context:
             references = iter(gold) if gold is not None and history == "gold" else None
             return self._in_lockstep(_checked(documents), advance, given, history, references)
         return self._as_sentences(_checked(documents), advance, given)
@@ -197,7 +202,7 @@ class Translator:
         history: History,
         gold: Iterator[list[str]] | None,
     ) -> Iterator[list[str]]:
-        lockstep = self._lockstep(history)
+        lockstep = self.lockstep(history)
         tasks: dict[int, _Task] = {}  # in the order of the documents
         numbers = count()
         split, exhausted = 0, False
@@ -233,7 +238,8 @@ class Translator:
             yield from finished()
         self._warn_of(split)
 
-    def _lockstep(self, history: History) -> Lockstep:
+    def lockstep(self, history: History = "generated") -> Lockstep:
+        """Return the way in which this translator goes through documents."""
         settings = (self.model, self.special, self.beam, self.length_penalty, self.batch)
         if self.units is None:
             return Lockstep(*settings, history=history)
