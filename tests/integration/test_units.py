@@ -24,6 +24,8 @@ from tram.translation.document_state import DocumentState
 from tram.translation.lockstep import History
 from tram.translation.translator import Translator
 
+RIVALS = Path(__file__).parents[2] / "configs" / "rivals"
+UNIT_CONFIGS = ("concat-2to1", "concat-2to2", "blocks", "document")  # beside those of other systems
 Configure = Callable[..., Config]
 SIZES = {"max_length": 48, "max_positions": 144}
 UNITS: dict[str, dict[str, Any]] = {
@@ -286,3 +288,50 @@ def test_contrastive_scores_can_follow_the_models_own_translations(translators: 
         (pair,) = state.history
         expected = score_after(translator, item, [pair.source], [pair.target])
         assert result.reference == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", UNIT_CONFIGS)
+def test_the_configs_of_these_systems_differ_only_in_their_unit(name: str) -> None:
+    config = Config.load(RIVALS / f"{name}.yaml")
+    base = Config.load(RIVALS / "unit-base.yaml")
+    assert config.finetune is not None
+    assert base.finetune is not None
+    assert config.finetune.unit is not None
+    assert config.finetune.unit.kind != "sentence"
+    same = config.finetune.model_copy(update={"unit": None})
+    assert config.model_copy(update={"finetune": same, "output": base.output}) == base
+
+
+def test_the_example_config_of_a_unit_runs(reserved: Path, tmp_path: Path, tram: Callable[..., Done]) -> None:
+    small = ["model.d_model=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"]
+    short = ["train.updates=2", "finetune.updates=2", f"data={reserved}", f"output={tmp_path / 'run'}"]
+    done = tram("train", RIVALS / "blocks.yaml", *small, "model.feed_forward=16", *short)
+    assert done.code == 0, done.err
+    assert "units (block) in" in done.err + done.out
+    done = tram("translate", "--model", tmp_path / "run", "--beam", 1, "--lines", stdin=b"A fox.\nIt sings.\n\nNo.\n")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("{kind: windw}", ["`model.unit`", "no kind `windw`", "did you mean `window`?"]),
+        ("{kind: window, source: 9}", ["9 sentences of max_length 48", "max_positions (144)"]),
+        ("{kind: document}", ["unit.tokens (512)", "max_positions (144)"]),
+        ("{kind: window, target: 3}", ["unit.target (3)", "unit.source (2)"]),
+        ("{sentences: 3}", ["`model.unit.kind` is missing"]),
+    ],
+)
+def test_a_unit_that_does_not_fit_is_refused(
+    unit: str, words: list[str], reserved: Path, tmp_path: Path, configure: Configure, tram: Callable[..., Done]
+) -> None:
+    config = configure(tmp_path / "run", data=reserved, model=ModelConfig(**TINY.model_dump() | SIZES))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    refused(tram("train", tmp_path / "config.yaml", f"model.unit={unit}"), *words)
+
+
+def test_a_memory_beside_a_unit_is_refused(reserved: Path, tmp_path: Path, configure: Configure) -> None:
+    sentence = ModelConfig(**TINY.model_dump() | SIZES)
+    with pytest.raises(ValueError, match=r"a memory reads sentence by sentence; with unit\.kind window"):
+        configure(tmp_path, data=reserved, model=sentence, finetune={"unit": UNITS["2+2"]})
