@@ -22,7 +22,7 @@ class FakeTranslator:
 
     def __init__(self, rule: Rule, has_context: bool = True, languages: tuple[str, str] = ("en", "de")) -> None:
         self.rule = rule
-        self.model = SimpleNamespace(has_context=has_context)
+        self.has_context = has_context
         self.text = SimpleNamespace(source_language=languages[0], target_language=languages[1])
         self.seen: list[tuple[str, list[str]]] = []
 

@@ -28,6 +28,7 @@ Positive = Annotated[int, Field(ge=1, le=10**9)]
 Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
 Layers = Annotated[int, Field(ge=1, le=500)]
 Positions = Annotated[int, Field(ge=1, le=10**6)]
+WindowSize = Annotated[int, Field(ge=1, le=1000)]  # in sentences
 MemorySide = Literal["source", "target", "both"]  # encoder, decoder or both
 S = TypeVar("S", bound="Section")
 
@@ -102,6 +103,51 @@ class MemoryConfig(Section):
         return sorted({layer % layers for layer in self.layers})
 
 
+class SentenceUnit(Section):
+    """Every sentence is a sequence of its own."""
+
+    kind: Literal["sentence"] = "sentence"
+
+
+class WindowUnit(Section):
+    """A sentence with those before it, sliding by one (Tiedemann and Scherrer 2017): 2+1, 2+2, k+k."""
+
+    kind: Literal["window"] = "window"
+    source: WindowSize = Field(2, description="sentences of the source sequence: the current one and those before it")
+    target: WindowSize = Field(
+        2, description="sentences of the target sequence; those before the current one are a given prefix in decoding"
+    )
+    loss: Literal["current", "all"] = Field(
+        "current", description="target sentences that are trained on: the current one, or all of the window"
+    )
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if self.target > self.source:
+            raise ValueError(f"unit.target ({self.target}) must not exceed unit.source ({self.source})")
+        return self
+
+
+class BlockUnit(Section):
+    """Runs of k sentences, translated at once (k-to-k)."""
+
+    kind: Literal["block"] = "block"
+    sentences: Positive = Field(4, description="maximum number of sentences per sequence")
+    tokens: Positions = Field(
+        512, description="a sentence joins while the sum of its longer side + 2 over all sentences stays below this"
+    )
+
+
+class DocumentUnit(BlockUnit):
+    """Segments of a document as long as possible; the defaults are G-Transformer's."""
+
+    kind: Literal["document"] = "document"  # type: ignore[assignment]
+    sentences: Positive = Field(1000, description="maximum number of sentences per sequence")
+
+
+UnitConfig = Annotated[SentenceUnit | WindowUnit | BlockUnit | DocumentUnit, Field(discriminator="kind")]
+
+
 class ModelConfig(Section):
     """The Transformer; the defaults are the paper's transformer-base in the authors' BART layout."""
 
@@ -128,6 +174,10 @@ class ModelConfig(Section):
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
     memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
+    unit: UnitConfig = Field(
+        SentenceUnit(),
+        description="what is translated as one sequence: {kind: sentence}, window, block or document",
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -144,6 +194,17 @@ class ModelConfig(Section):
                 self.memory.layer_numbers(self.encoder_layers)
             if self.memory.side != "source":
                 self.memory.layer_numbers(self.decoder_layers)
+            if self.unit.kind != "sentence":
+                raise ValueError(
+                    f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null"
+                )
+        if isinstance(self.unit, WindowUnit) and self.unit.source * self.max_length > self.max_positions:
+            raise ValueError(
+                f"unit: {self.unit.source} sentences of max_length {self.max_length} may need "
+                f"{self.unit.source * self.max_length} positions, more than max_positions ({self.max_positions})"
+            )
+        if isinstance(self.unit, BlockUnit) and self.unit.tokens > self.max_positions:
+            raise ValueError(f"unit.tokens ({self.unit.tokens}) must not exceed max_positions ({self.max_positions})")
         return self
 
 
@@ -197,6 +258,11 @@ class FinetuneConfig(TrainConfig):
     memory: MemoryConfig | None = Field(
         MemoryConfig(), description="null: the control run, the sentence model finetuned in the same way"
     )
+    unit: UnitConfig | None = Field(
+        None,
+        description="what is translated as one sequence from this stage on; null: as before. With a window, block or "
+        "document, batches are made as in the first stage, and `memory` must be null",
+    )
     lr: Rate = Field(6e-5, description="peak learning rate of loaded parameters")
     lr_new: Rate = Field(3e-4, description="peak learning rate of new parameters")
     freeze: Literal["none", "base"] | tuple[str, ...] = Field(
@@ -248,8 +314,11 @@ class Config(Section):
             raise ValueError("model.memory: the memory belongs to the second stage; set finetune.memory")
         if self.train is None and self.finetune is not None and str(self.finetune.start) == "train":
             raise ValueError("finetune.start is `train` but there is no first stage; set a model folder or `nothing`")
-        if self.finetune is not None and self.finetune.memory is not None:
-            ModelConfig(**self.model.model_dump() | {"memory": self.finetune.memory})  # raises if they do not fit
+        if self.finetune is not None:
+            changes: dict[str, Any] = {"memory": self.finetune.memory}
+            if str(self.finetune.start) in ("train", "nothing"):  # else the sizes of another model decide
+                changes["unit"] = self.finetune.unit or self.model.unit
+            ModelConfig(**self.model.model_dump() | changes)  # raises if they do not fit
         return self
 
     @classmethod
@@ -316,6 +385,13 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
             near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
             hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
             raise InputError(f"{where}: unknown key `{key}`{hint}") from None
+        if first["type"] == "union_tag_invalid":
+            kinds = [kind.strip("'") for kind in first["ctx"]["expected_tags"].split(", ")]
+            near = difflib.get_close_matches(first["ctx"]["tag"], kinds, n=1, cutoff=0.3)
+            hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(kinds)}"
+            raise InputError(f"{where}: `{key}`: there is no kind `{short(first['ctx']['tag'])}`; {hint}") from None
+        if first["type"] == "union_tag_not_found":
+            raise InputError(f"{where}: the key `{key}.kind` is missing; add it") from None
         if first["type"] == "missing" and last in fields:
             raise InputError(f"{where}: the key `{key}` is missing; add it") from None
         problem = first["msg"].removeprefix("Value error, ")

@@ -43,6 +43,9 @@ def prepare(
         Path | None, typer.Option("--text", help="Use this folder's text.json instead of learning one.")
     ] = None,
     merges: Annotated[int, typer.Option(min=0, max=1_000_000, help="BPE merges to learn.")] = 30_000,
+    reserved: Annotated[
+        bool, typer.Option("--reserved", help="Add ids for sentence separators, copied spans and masked words.")
+    ] = False,
     pipeline: Annotated[
         Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
     ] = Pipeline.moses,
@@ -66,7 +69,7 @@ def prepare(
     from tram.data.prepare import prepare as run
 
     settings = PrepareSettings(
-        source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format
+        source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format, reserved=reserved
     )
     about = run(out, pairs("--train", train), pairs("--dev", dev or []), settings, text, workers)
     if about.get("skipped"):

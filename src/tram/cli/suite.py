@@ -112,7 +112,7 @@ def _contrastive(
     results: dict[ContextOf, Any] = {}
     with Progress("scoring", len(kinds) * len(items), "items") as progress:
         for kind in kinds:
-            if results and not translator.model.has_context:
+            if results and not translator.has_context:
                 results[kind] = results[kinds[0]]  # without a memory, all contexts are alike
                 continue
             given = exchange_contexts(items) if kind == "other" else items
@@ -152,7 +152,7 @@ def context_measures(
     measures = chosen(names, translator.text)
     control = None if baseline is None else read_address(baseline)
     kinds = tuple(dict.fromkeys(_kinds(SuiteContext.own) + _kinds(context))) if measures else ()
-    again = (len(kinds) - 1) * sum(map(len, sources)) if translator.model.has_context else 0
+    again = (len(kinds) - 1) * sum(map(len, sources)) if translator.has_context else 0
     with plain_warnings(), Progress("other contexts", again, "sentences", hidden=again < 1) as progress:
         found = translations_by_context(
             translator, sources, hypotheses, kinds, references if gold_history else None, progress.advance

@@ -9,6 +9,7 @@
 `NAME.documents.npy`, and one `prepared.json` that says what is there. It holds `text.json`, the text pipeline, too.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -103,7 +104,16 @@ class SplitWriter:
         }
 
 
-class Sentences(Sequence[npt.NDArray[Any]]):
+class SentenceIds(Sequence[npt.NDArray[Any]]):
+    """The sentences of one side as ids."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of ids of every sentence."""
+
+
+class Sentences(SentenceIds):
     """The sentences of one side: memory-mapped ids and the offsets of the sentences in them."""
 
     def __init__(self, ids: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> None:
@@ -168,10 +178,11 @@ def _are_offsets(offsets: npt.NDArray[Any], end: int) -> bool:
 class Split:
     """Both sides of a set of documents. documents: (documents + 1) offsets in sentences."""
 
-    source: Sentences
-    target: Sentences
+    source: SentenceIds
+    target: SentenceIds
     documents: npt.NDArray[np.int64]
     special: SpecialIds = field(default_factory=SpecialIds)
+    given: npt.NDArray[np.int64] | None = None  # labels at the start of every target that are not trained on
 
     @cached_property
     def usable(self) -> npt.NDArray[np.bool_]:

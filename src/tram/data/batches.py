@@ -34,7 +34,8 @@ Ids = Sequence[int] | npt.NDArray[Any]
 class Batch:
     """Ids of one pass, (documents, sentences, tokens) each, 0 = padding.
 
-    source: with its template, usually start … end; decoder_input: start … y_n; labels: y_1 … y_n end.
+    source: with its template, usually start … end; decoder_input: start … y_n; labels: y_1 … y_n end, 0 also where
+    the target is given and not trained on (`Split.given`).
     """
 
     source: Tensor
@@ -53,6 +54,7 @@ class SentencePlan:
         source, target = split.template_lengths(max_length)
         self.lengths = np.maximum(source, target)
         self.target_lengths = target
+        self.labels = target - 1 if split.given is None else target - 1 - split.given
         self.usable: Rows = np.flatnonzero(split.usable)
         self.truncated = split.longer_than(max_length)
         self.tokens = tokens
@@ -72,8 +74,8 @@ class SentencePlan:
         return [ascending[part] for part in slices_within(cost, len(ascending), self.tokens)]
 
     def target_tokens(self, batch: Rows) -> int:
-        """Return the number of labels in a batch: the end id counts, the start id does not."""
-        return int((self.target_lengths[batch] - 1).sum())
+        """Return the number of labels in a batch: the end id counts; the start id and what is given do not."""
+        return int(self.labels[batch].sum())
 
 
 class DocumentPlan:
@@ -170,7 +172,11 @@ def _batch(split: Split, rows: Sequence[int | None] | Rows, max_length: int, sha
     target = pad(
         [[] if row is None else split.target[row][:target_room] for row in rows], special.target_start, (special.end,)
     )
-    return Batch(source.view(shape), decoder_input(target).view(shape), target[:, 1:].reshape(shape))
+    labels = target[:, 1:]
+    if split.given is not None:
+        given = torch.tensor([0 if row is None else int(split.given[row]) for row in rows])
+        labels = labels.masked_fill(torch.arange(labels.shape[1]) < given[:, None], PAD)
+    return Batch(source.view(shape), decoder_input(target).view(shape), labels.reshape(shape))
 
 
 def decoder_input(target: Tensor) -> Tensor:

@@ -41,6 +41,7 @@ from tram.text.bpe import BPE
 from tram.text.languages import check_language
 from tram.text.moses import moses
 from tram.text.pipeline import Side, TextPipeline
+from tram.text.special_ids import RESERVED_CHARACTERS
 from tram.text.truecasing import Truecaser, count_cases
 
 CHUNK = 500  # sentences per worker task
@@ -64,6 +65,12 @@ class PrepareSettings:
     most_held_out: int = 3_000  # sentences; field names are part of the key in prepared.json
     seed: int = 1
     format: str | None = None
+    reserved: bool = False  # ids for copy sentinels, the separator of sentences and the mask
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the key of the result depends on; keys of folders made before there were reserved ids are the same."""
+        return {name: value for name, value in vars(self).items() if name != "reserved" or value}
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
@@ -117,7 +124,7 @@ def prepare(
         )
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers {workers}: give a number of processes from 1 to {MAX_WORKERS:,}")
-    key = fingerprint([_identity(train), _identity(dev), vars(settings), given and given.fingerprint])
+    key = fingerprint([_identity(train), _identity(dev), settings.identity, given and given.fingerprint])
     with locked(out):
         about = _read_json(out / "prepared.json")
         if about.get("key") == key and _is_complete(out, about):
@@ -320,6 +327,8 @@ def _learn(
                     yield from _truecased(truecaser, side) if settings.pipeline == "moses" else side
 
         bpe = BPE.learn(lines(), settings.merges)
+        if settings.reserved:
+            bpe = BPE(bpe.alphabet, bpe.merges, RESERVED_CHARACTERS)
     languages = settings.source_language, settings.target_language
     pipeline = TextPipeline(settings.pipeline, *languages, bpe, truecasers[0], truecasers[1])
     pipeline.save(path)

@@ -75,7 +75,7 @@ def translate_contexts(
     own = [places[tuple(context)] for context in contexts]
     answers: dict[ContextOf, list[str]] = {}
     for kind in which:
-        if answers and not translator.model.has_context:
+        if answers and not translator.has_context:
             answers[kind] = next(iter(answers.values()))
             continue
         if kind == "none":

@@ -16,13 +16,16 @@ from torch import Tensor
 
 from tram.data.batches import document_ids
 from tram.data.budget import costs_of_sums, slices_within
+from tram.data.units import Pair, Units
 from tram.evaluation.suite import ContrastiveItem
 from tram.model.packing import Layout
 from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.text.pipeline import Side
+from tram.text.special_ids import PAD
 from tram.translation.lockstep import Cursor, History, Ids, Lockstep
 from tram.translation.translator import Translator
+from tram.translation.unit_lockstep import UnitCursor
 
 BATCH_TOKENS = 2048  # of one pass through the model
 
@@ -54,7 +57,7 @@ def score_suite(
     model's own translations (generated), or nothing. A sentence model reads nothing in any case. tokens: the
     approximate number of tokens of one pass through the model. advance: called with the number of items that are done.
     """
-    history = history if translator.model.has_context else "none"
+    history = history if translator.has_context else "none"
     found: dict[int, list[float]] = {}
     contexts = sorted(
         _contexts(translator, items, history), key=lambda context: (len(context.sources), context.longest)
@@ -151,7 +154,10 @@ def _answers(
 ) -> Iterator[tuple[_Question, list[float]]]:
     """Read some contexts together, then score the items after them."""
     model = translator.model
-    if model.decoder.contexts() and any(context.targets is None for context in contexts):
+    histories = None
+    if translator.units is not None:
+        histories, state = _histories(translator, translator.units, contexts), model.initial_state(len(contexts))
+    elif model.decoder.contexts() and any(context.targets is None for context in contexts):
         state = _translate(translator, contexts)
     else:
         state = _read(translator, contexts, tokens)
@@ -161,7 +167,21 @@ def _answers(
     for part in slices_within(cost, len(pairs), tokens):
         rows, questions = zip(*pairs[part], strict=True)
         own = state.select(torch.tensor(rows, device=model.device))
-        yield from zip(questions, _score(translator, questions, own), strict=True)
+        after = None if histories is None else [histories[row] for row in rows]
+        yield from zip(questions, _score(translator, questions, own, after), strict=True)
+
+
+def _histories(translator: Translator, units: Units, contexts: Sequence[_Context]) -> list[list[Pair]]:
+    """Return what a unit after each context may see; contexts without targets are translated."""
+    if any(context.targets is None for context in contexts):
+        cursors = [UnitCursor(row, context.sources, State.empty()) for row, context in enumerate(contexts)]
+        for _ in translator.lockstep().run(cursors):
+            pass  # only the histories at the end are needed
+        return [cursor.history for cursor in cursors]
+    return [
+        units.settled([Pair(*pair) for pair in zip(context.sources, context.targets or [], strict=True)])
+        for context in contexts
+    ]
 
 
 def _read(translator: Translator, contexts: Sequence[_Context], tokens: int) -> State:
@@ -191,22 +211,33 @@ def _translate(translator: Translator, contexts: Sequence[_Context]) -> State:
     return State.join([cursor.state for cursor in cursors])
 
 
-def _score(translator: Translator, questions: Sequence[_Question], state: State) -> list[list[float]]:
+def _score(
+    translator: Translator, questions: Sequence[_Question], state: State, histories: list[list[Pair]] | None
+) -> list[list[float]]:
     """Return the log-probabilities of the targets of every question; its source is encoded once for all of them.
 
-    Targets that are the same ids are scored once, so that rounding cannot decide between them.
+    Targets that are the same ids are scored once, so that rounding cannot decide between them. histories: what precedes
+    each question in its unit; those ids are read and not scored.
     """
     model, special = translator.model, translator.special
+    source_ids, given = [question.source for question in questions], [Ids() for _ in questions]
+    if histories is not None and (units := translator.units) is not None:
+        placed = [units.next_unit(*pair) for pair in zip(histories, [[ids] for ids in source_ids], strict=True)]
+        source_ids, given = [units.source(unit) for unit in placed], [units.given_target(unit) for unit in placed]
     rows = list(dict.fromkeys((n, tuple(ids)) for n, question in enumerate(questions) for ids in question.targets))
     owners = torch.tensor([n for n, _ in rows], device=model.device)
-    sources = document_ids([[special.source(question.source)] for question in questions]).to(model.device)
+    sources = document_ids([[special.source(ids)] for ids in source_ids]).to(model.device)
     encoded = model.encode(sources, state)
-    inputs = document_ids([[special.decoder_input(list(ids))] for _, ids in rows]).to(model.device)
-    labels = document_ids([[[*special.target_prefix, *ids, special.end]] for _, ids in rows]).to(model.device)
+    inputs = document_ids([[special.decoder_input([*given[n], *ids])] for n, ids in rows]).to(model.device)
+    unscored = [[PAD] * len(ids) for ids in given]
+    targets = [[*special.target_prefix, *unscored[n], *ids, special.end] for n, ids in rows]
+    labels = document_ids([[ids] for ids in targets]).to(model.device)
     done = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
     row = done.layout.rows // done.layout.shape[2]
     scores = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
-    scores.index_add_(0, row, model.token_log_probs(done.states, done.layout.pack(labels)).double())
+    packed = done.layout.pack(labels)
+    log_probs = model.token_log_probs(done.states, packed).double()
+    scores.index_add_(0, row, log_probs.masked_fill(packed == PAD, 0))
     found = dict(zip(rows, scores.tolist(), strict=True))
     return [[found[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
 

@@ -74,7 +74,7 @@ def translations_by_context(
     """
     found: dict[ContextOf, Documents] = {}
     for kind in which:
-        if kind == "own" or not translator.model.has_context:
+        if kind == "own" or not translator.has_context:
             found[kind] = own  # without a memory, all contexts are alike
         elif kind == "other":
             found[kind] = translate_after_others(translator, sources, gold, advance)

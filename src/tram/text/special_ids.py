@@ -32,6 +32,12 @@ class SpecialIds:
     reserved: tuple[int, ...] = ()  # copy sentinels, separator, mask and spare ids
 
     @property
+    def separator(self) -> int | None:
+        """The id between sentences that are translated as one; None in a pipeline without reserved ids."""
+        place = RESERVED_CHARACTERS.index(SEPARATOR)
+        return self.reserved[place] if len(self.reserved) > place else None
+
+    @property
     def control(self) -> frozenset[int]:
         """All ids that stand for no text; reserved ids are text to a model."""
         templates = (*self.source_prefix, *self.source_suffix, *self.target_prefix, *self.banned)

@@ -17,6 +17,7 @@ from torch import Tensor
 from tram.config import TrainConfig
 from tram.data.arrays import Split
 from tram.data.batches import Batch, Rows, SentencePlan, collate, share
+from tram.data.units import units_of
 from tram.errors import InputError
 from tram.model.transformer import Transformer
 from tram.training.loss import cross_entropy
@@ -84,19 +85,27 @@ class Stage(ABC):
 
 
 class SentenceStage(Stage):
-    """Stage "train": batches of sentences."""
+    """Stage "train": batches of sentences, or of the units that a model translates as one sequence."""
 
     def __init__(self, model: Transformer, config: TrainConfig, seed: int, processes: Processes, split: Split) -> None:
         super().__init__(model, config, seed, processes)
-        self.split = split
-        self.plan = SentencePlan(split, config.tokens, model.config.max_length, seed)
+        self.units = units_of(model.config, split.special, "the training data")
+        self.longest = model.config.max_length if self.units is None else model.config.max_positions
+        self.split = self.sequences(split)
+        self.truncated = split.longer_than(model.config.max_length)
+        self.plan = SentencePlan(self.split, config.tokens, self.longest, seed)
         require_pairs(len(self.plan.usable))
         self._epoch: tuple[int, list[Rows]] = (-1, [])
 
     def describe(self) -> list[str]:
-        """Return the number of pairs and batches."""
-        lines = [f"{len(self.plan.usable):,} sentence pairs in {len(self.epoch(0)):,} batches"]
-        return lines + truncation_warning(self.plan.truncated, self.model.config.max_length)
+        """Return the number of pairs, or of units, and batches."""
+        what = "sentence pairs" if self.units is None else f"units ({self.model.config.unit.kind})"
+        lines = [f"{len(self.plan.usable):,} {what} in {len(self.epoch(0)):,} batches"]
+        return lines + truncation_warning(self.truncated, self.model.config.max_length)
+
+    def sequences(self, split: Split) -> Split:
+        """Return prepared documents in the form in which the model reads them."""
+        return split if self.units is None else self.units.training_units(split)
 
     def epoch(self, number: int) -> list[Rows]:
         """Return the batches of an epoch; the last epoch asked for is kept."""
@@ -116,25 +125,30 @@ class SentenceStage(Stage):
         sums = LossSums(tokens=sum(self.plan.target_tokens(batch) for batch in batches))
         for batch in batches:
             rows, counts = share(batch, self.processes.number, self.processes.count)
-            loss, plain = self.batch_loss(collate(self.split, rows, self.model.config.max_length))
+            loss, plain = self.batch_loss(collate(self.split, rows, self.longest))
             backward(loss * (counts / sums.tokens))
             sums.loss += counts * float(loss.detach())
             sums.plain += counts * float(plain)
         return sums
 
     def batch_loss(self, batch: Batch, train: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of a batch of sentences."""
+        """Return the summed loss of a batch of sentences, without what is given of their targets."""
         batch = batch.to(self.processes.device)
         done = self.model.forced_decode(batch.source, batch.decoder_input)
-        return self.loss(done.states, done.layout.pack(batch.labels), train=train)
+        states, labels = done.states, done.layout.pack(batch.labels)
+        if self.split.given is not None:
+            trained = labels.nonzero().squeeze(1)
+            states, labels = states.index_select(0, trained), labels.index_select(0, trained)
+        return self.loss(states, labels, train=train)
 
     def held_out_loss(self, held_out: Split) -> tuple[float, int]:
-        """Compute the loss of single sentences, in the order of their length."""
-        plan = SentencePlan(held_out, self.config.tokens, self.model.config.max_length, seed=0)
+        """Compute the loss of single sentences or units, in the order of their length."""
+        held_out = self.sequences(held_out)
+        plan = SentencePlan(held_out, self.config.tokens, self.longest, seed=0)
         batches = plan.batches(plan.usable[np.argsort(plan.lengths[plan.usable], kind="stable")])
         total, tokens = 0.0, 0
         for batch in batches[self.processes.number :: self.processes.count]:
-            total += float(self.batch_loss(collate(held_out, batch, self.model.config.max_length), train=False)[1])
+            total += float(self.batch_loss(collate(held_out, batch, self.longest), train=False)[1])
             tokens += plan.target_tokens(batch)
         return total, tokens
 

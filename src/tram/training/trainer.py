@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, with_memory
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, with_memory
 from tram.data.arrays import PreparedData
+from tram.data.units import units_of
 from tram.errors import InputError, RunError
 from tram.model.folder import (
     WEIGHTS,
@@ -111,8 +112,12 @@ class Trainer:
                 raise InputError(
                     f"{first}: has a memory, which single sentences cannot train; start from a sentence model"
                 )
+        unit = settings.unit if self.config.model.unit.kind == "sentence" else self.config.model.unit
         if isinstance(self.stage_config, FinetuneConfig):
             settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
+            unit = self.stage_config.unit or settings.unit
+        settings = checked(ModelConfig, settings.model_dump() | {"unit": unit}, str(first or "model"))
+        units_of(settings, self.data.special, str(self.data.folder))  # refuses data without a separator
         return settings
 
     def make_stage(self) -> Stage:
@@ -120,7 +125,7 @@ class Trainer:
         accelerator = self.accelerator
         processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
         split = self.data.split("train")
-        if isinstance(self.stage_config, FinetuneConfig):
+        if isinstance(self.stage_config, FinetuneConfig) and self.model.config.unit.kind == "sentence":
             return DocumentStage(self.model, self.stage_config, self.config.seed, processes, split)
         return SentenceStage(self.model, self.stage_config, self.config.seed, processes, split)
 

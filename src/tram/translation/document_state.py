@@ -6,14 +6,16 @@ state = DocumentState.load("chapter-1.safetensors")
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from tram.data.units import Pair
 from tram.errors import InputError
 from tram.files import regular_file, replacing
 from tram.model.state import Ragged, State
@@ -21,6 +23,7 @@ from tram.model.tensors import all_finite
 
 VERSION = 1
 MAX_STATE = 1 << 30  # bytes; the memories of a large model are a thousandth of it
+HISTORY = "history"  # under this name the pairs are stored beside the states of context modules
 
 
 @dataclass
@@ -30,14 +33,17 @@ class DocumentState:
     state: State  # of a batch of one document
     model: str  # fingerprint of the weights
     sentences: int = 0  # read or translated so far
+    history: list[Pair] = field(default_factory=list)  # what the next unit may see, in models with units of sentences
 
     def fork(self) -> "DocumentState":
         """Return an independent copy."""
-        return DocumentState(self.state.map(lambda value: value.clone()), self.model, self.sentences)
+        history = [replace(pair) for pair in self.history]
+        return DocumentState(self.state.map(lambda value: value.clone()), self.model, self.sentences, history)
 
     def to_bytes(self) -> bytes:
         """Return the state in the form in which `save` writes it."""
-        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in self.state.tensors().items()}
+        stored = self.state | _history_tensors(self.history)
+        tensors = {name: value.detach().cpu().contiguous().clone() for name, value in stored.tensors().items()}
         about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
         return save(tensors, metadata=about)
 
@@ -51,13 +57,15 @@ class DocumentState:
             if (version := int(about["version"])) > VERSION:
                 raise InputError(f"{name}: is a state of version {version}, this tram reads {VERSION}; update tram")
             model, sentences = str(about["model"]), int(about["sentences"])
-            state = State.from_tensors(tensors)
+            stored = State.from_tensors(tensors)
+            state = stored.only(name for name in stored.units if name != HISTORY)
+            history = _history(stored)
             if not 0 <= sentences < 2**63 or not all(map(_is_finite, _values(state))):
                 raise ValueError
         except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, RecursionError):
             # Besides its own error: a data type that torch lacks, metadata that are something else
             raise InputError(f"{name}: is damaged or no document state; start the document again") from None
-        return cls(state, model, sentences)
+        return cls(state, model, sentences, history)
 
     def save(self, path: Path | str) -> None:
         """Write the state as one safetensors file, whole or not at all."""
@@ -74,6 +82,29 @@ class DocumentState:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); give a state that `save` wrote") from None
         return cls.from_bytes(data, str(path))
+
+
+def _history_tensors(history: list[Pair]) -> State:
+    """Return pairs in the form of a context module's state: the ids of all sentences of a side, and their lengths."""
+    if not history:
+        return State.empty()
+    sides = {"source": [pair.source for pair in history], "target": [pair.target for pair in history]}
+    return State({HISTORY: {side: Ragged.of([torch.tensor(ids) for ids in found]) for side, found in sides.items()}})
+
+
+def _history(stored: State) -> list[Pair]:
+    """Return the pairs that `_history_tensors` described; raise ValueError for anything else."""
+    if HISTORY not in stored:
+        return []
+    sides: list[list[list[int]]] = []
+    for side in ("source", "target"):
+        value = stored[HISTORY][side]
+        if not isinstance(value, Ragged) or {value.values.dtype, value.lengths.dtype} != {torch.long}:
+            raise ValueError
+        if value.values.dim() != 1 or value.lengths.dim() != 1 or bool((value.lengths < 1).any()):
+            raise ValueError
+        sides.append([ids.tolist() for ids in value.documents()])
+    return [Pair(source, target) for source, target in zip(*sides, strict=True)]
 
 
 def _values(state: State) -> list[Tensor]:

@@ -15,10 +15,11 @@ from tram.errors import InputError
 from tram.translation.alignment import align_words
 from tram.translation.document_state import DocumentState
 from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, Spans
-from tram.translation.lockstep import Cursor, History, Lockstep
+from tram.translation.lockstep import Cursor, History
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import Hypothesis
 from tram.translation.spanned import SpannedDocument
+from tram.translation.unit_lockstep import UnitCursor
 
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
@@ -85,7 +86,7 @@ class DocumentRun:
 
     def translate(self, documents: Iterator[SpannedDocument], own_remarks: bool) -> Iterator[list[Translation]]:
         """Yield the translations of documents; warn at the end of what happened, if nobody else counts it."""
-        yield from self.in_lockstep(documents) if self.translator.model.has_context else self.as_sentences(documents)
+        yield from self.in_lockstep(documents) if self.translator.has_context else self.as_sentences(documents)
         if own_remarks:
             self.remarks.warn()
 
@@ -120,16 +121,7 @@ class DocumentRun:
             while tasks and (first := next(iter(tasks.values()))).done:
                 yield self._finished(tasks.pop(first.cursor.number))
 
-        lockstep = Lockstep(
-            translator.model,
-            translator.special,
-            translator.beam,
-            translator.length_penalty,
-            translator.batch,
-            history=self.history,
-            choose=choose,
-            alignment=self.alignment,
-        )
+        lockstep = translator.lockstep(self.history, choose, self.alignment)
         while not exhausted:  # more than one round only where nothing but documents without sentences was waiting
             for cursor, hypotheses in lockstep.run(cursors()):
                 task = tasks[cursor.number]
@@ -142,9 +134,12 @@ class DocumentRun:
     def _task(self, number: int, document: SpannedDocument) -> _Task:
         translator = self.translator
         state = translator.checked(_next(self.states, "state")) if self.states is not None else None
-        sentences = SplitSentences(translator.text, document.texts, translator.longest)
+        sentences = translator.split(document.texts)
         initial = translator.model.initial_state(1) if state is None else state.state
-        cursor = Cursor(number, sentences.ids, initial)
+        if translator.units is None:
+            cursor = Cursor(number, sentences.ids, initial)
+        else:
+            cursor = UnitCursor(number, sentences.ids, initial, history=[] if state is None else state.history)
         if self.gold is not None:
             reference, size = _next(self.gold, "reference"), len(document.sentences)
             check_sentences(reference, f"the reference of document {number + 1}")
@@ -153,14 +148,18 @@ class DocumentRun:
                     f"document {number + 1} has {size} sentences and {len(reference)} reference translations; "
                     "a gold history needs one for each"
                 )
-            cursor.gold = sentences.gold(reference)
+            cursor.gold = sentences.gold(translator.without_separators(reference))
         return _Task(document, sentences, cursor, state, [])
 
     def _finished(self, task: _Task) -> list[Translation]:
         if task.state is not None:
             task.state.state = task.cursor.state
+            if isinstance(task.cursor, UnitCursor):
+                task.state.history = task.cursor.history
             task.state.sentences += task.sentences.non_empty()
         best = [options[0] for options in task.sentences.join(task.found, 1)]
+        if self.alignment and self.translator.units is not None:
+            best = self._aligned(task.document.texts, best)
         return self._joined(task.document, best, task.sentences.non_empty())
 
     def _joined(self, document: SpannedDocument, best: list[Translation], translated: int) -> list[Translation]:
@@ -177,21 +176,25 @@ class DocumentRun:
             source, hypotheses, spans, in_context
         )
 
+    def _aligned(self, sources: list[str], translations: list[Translation]) -> list[Translation]:
+        """Return translations with the word alignments of each sentence on its own."""
+        aligned = align_words(self.translator, sources, [each.text for each in translations])
+        return [replace(each, alignment=pairs) for each, pairs in zip(translations, aligned, strict=True)]
+
     def as_sentences(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
         """Translate documents with a sentence model, some thousand sentences at a time, sorted by length."""
         translator = self.translator
         while block := _up_to(documents, translator.batch * AHEAD):
             texts = [text for document in block for text in document.texts]
             spans = [each for document in block for each in document.spans]
-            sentences = SplitSentences(translator.text, texts, translator.longest)
+            sentences = translator.split(texts)
             self.remarks.split += sentences.split
             found = search_parts(translator, sentences, self.advance)
             for part, (ids, options) in enumerate(zip(sentences.ids, found, strict=True)):
                 options[0] = self._choose(ids, options, _spans(spans, sentences, part), in_context=False)
             best = [options[0] for options in sentences.join(found, 1)]
             if self.alignment:
-                aligned = align_words(translator, texts, [each.text for each in best])
-                best = [replace(each, alignment=pairs) for each, pairs in zip(best, aligned, strict=True)]
+                best = self._aligned(texts, best)
             start = 0
             for document in block:
                 end = start + len(document.texts)

@@ -14,25 +14,28 @@ as it is.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self, get_args, overload
 
 import torch
 
 from tram.data.batches import document_ids
+from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import SENTINELS, SpecialIds
+from tram.text.special_ids import SENTINELS, SEPARATOR, SpecialIds
 from tram.text.verbatim import VerbatimRules
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import Advance, DocumentRun, Remarks, check_sentences, search_parts
-from tram.translation.lockstep import History, Ids
+from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
 from tram.translation.search import search as beam_search
 from tram.translation.spanned import SpannedDocument
+from tram.translation.unit_lockstep import UnitLockstep, sentence_count
 
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
@@ -100,6 +103,7 @@ class Translator:
             )
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
+        _ = translator.units  # refuses a text pipeline that does not fit
         if rounded:
             translator._fingerprint = fingerprint(model), translator._versions()
         model.to(device, dtype)
@@ -118,6 +122,16 @@ class Translator:
                 f"{where}: has no text.json, so it cannot translate text; copy the text.json it was trained with"
             )
         return self._text
+
+    @cached_property
+    def units(self) -> Units | None:
+        """The rule that joins sentences to one sequence; None: each is a sequence of its own."""
+        return units_of(self.model.config, self.special, str(self.folder or "this model"))
+
+    @property
+    def has_context(self) -> bool:
+        """Whether a translation may depend on the sentences before."""
+        return self.model.has_context or self.units is not None
 
     @property
     def longest(self) -> int:
@@ -225,6 +239,15 @@ class Translator:
         run = DocumentRun(self, advance, given, history, references, alignment, remarks or Remarks())
         return run.translate(protected, own_remarks=remarks is None)
 
+    def lockstep(
+        self, history: History = "generated", choose: Choose | None = None, alignment: bool = False
+    ) -> Lockstep:
+        """Return the way in which this translator goes through documents; with units it gives no alignments."""
+        settings = (self.model, self.special, self.beam, self.length_penalty, self.batch)
+        if self.units is None:
+            return Lockstep(*settings, history=history, choose=choose, alignment=alignment)
+        return UnitLockstep(*settings, history=history, choose=choose, units=self.units)
+
     def _copies_sentinels(self) -> bool:
         """Return whether the model has copy sentinels and has learned to copy them: a few on their own come back."""
         if not self.special.reserved:
@@ -240,8 +263,13 @@ class Translator:
         if len(source) != len(target):
             raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
         self.checked(state)
-        sentences = SplitSentences(self.text, source, self.longest).pairs(target)
+        sentences = self.split(source).pairs(self.without_separators(target))
         pairs = [pair for parts in sentences for pair in parts]
+        if self.units is not None:
+            for ids, translation in pairs:
+                if translation:
+                    state.history = self.units.remember(state.history, Pair(ids, translation))
+            pairs = []  # there is nothing else to read
         device = self.model.device
         with torch.inference_mode():
             for start in range(0, len(pairs), BATCH):
@@ -251,6 +279,16 @@ class Translator:
                 targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
                 state.state = self.model.forced_decode(sources, targets, state.state).state
         state.sentences += len(sentences)
+
+    def split(self, sentences: list[str]) -> SplitSentences:
+        """Return sentences as ids, in several parts where they are too long."""
+        return SplitSentences(self.text, self.without_separators(sentences), self.longest)
+
+    def without_separators(self, sentences: list[str]) -> list[str]:
+        """Return sentences in which no character means the end of a sentence to the model."""
+        if self.units is None:
+            return sentences
+        return [sentence.replace(SEPARATOR, " ") for sentence in sentences]
 
     def checked(self, state: DocumentState) -> DocumentState:
         """Refuse the state of another model or a damaged one; move it to this model's device and data type."""
@@ -262,7 +300,8 @@ class Translator:
             )
         weights = self.model.tokens.weight
         with torch.inference_mode():
-            if not state.state.has_form_of(self.model.initial_state(1)):
+            fits = not state.history if self.units is None else self.units.accepts(state.history, self.model.vocabulary)
+            if not fits or not state.state.has_form_of(self.model.initial_state(1)):
                 raise InputError(
                     "this state is damaged: its parts are not those of the model; start the document again"
                 )
@@ -275,7 +314,7 @@ class Translator:
         check_sentences(sentences, "sentences")
         if not 1 <= n <= self.beam:
             raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
-        parts = SplitSentences(self.text, sentences, self.longest)
+        parts = self.split(sentences)
         Remarks(split=parts.split).warn()
         found = parts.join(search_parts(self, parts, advance), n)
         if advance is not None and parts.empty:
@@ -294,7 +333,12 @@ class Translator:
         with torch.inference_mode():
             encoded = self.model.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
-        return beam_search(self.model, encoded, limits, self.special, self.beam, self.length_penalty)
+        counts = None
+        if self.units is not None:
+            counts = [sentence_count(self.model, self.units, [len(ids)]) for ids in sentences]
+        return beam_search(
+            self.model, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts
+        )
 
 
 def _checked(documents: Iterable[list[str]]) -> Iterator[list[str]]:
