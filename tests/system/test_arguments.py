@@ -24,6 +24,7 @@ HOSTILE = {
     "a link to itself": "LOOP",
     "zeros": "ZEROS",
 }
+SLOW = {"bench", "complexity"}  # a name that can be written starts hours of work
 LINES = ("--train", "--dev", "-i", "--model", "--baseline")  # options of strings that are paths, too
 
 
@@ -48,7 +49,7 @@ def places() -> list[Any]:
         pytest.param(names, command, option, id=" ".join((*names, option.opts[0])))
         for names, command in commands(typer.main.get_command(app))
         for option in command.params
-        if holds_path(option)
+        if holds_path(option) and not set(names) & SLOW
     ]
 
 
