@@ -24,7 +24,7 @@ HOSTILE = {
     "a link to itself": "LOOP",
     "zeros": "ZEROS",
 }
-SLOW = {"bench", "complexity"}  # a name that can be written starts hours of work
+SLOW = {"bench", "complexity", "synthetic"}  # a name that can be written starts long work
 LINES = ("--train", "--dev", "-i", "--model", "--baseline")  # options of strings that are paths, too
 
 
