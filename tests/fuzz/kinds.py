@@ -172,6 +172,7 @@ class Models(WithText):
         shutil.copytree(STORED / "model", self.good / "version 1")
         for card in self.good.glob("*/README.md"):
             card.unlink()
+        Translator.load(self.good / "memory")  # what torch imports at the first model does not count as slow
 
     def use(self, draw: random.Random) -> None:
         translator = Translator.load(self.bad, beam=2)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import exit_on_interrupt
-from tram.cli.options import MANY, Beam, finite
+from tram.cli.options import MANY, Beam, finite, writable_folder
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ app = typer.Typer(
 )
 
 Model = Annotated[Path, typer.Option("--model", help="Model folder, or output folder of `tram train`.")]
-Output = Annotated[Path, typer.Option("--output", help="Folder for NAME.json, NAME.svg, NAME.png and NAME.md.")]
+Output = Annotated[
+    Path,
+    typer.Option("--output", callback=writable_folder, help="Folder for NAME.json, NAME.svg, NAME.png and NAME.md."),
+]
 SourceDocuments = Annotated[Path, typer.Argument(help="Source documents.")]
 ReferenceDocuments = Annotated[Path, typer.Argument(help="Their reference translations.")]
 MaxDocuments = Annotated[

@@ -17,6 +17,14 @@ def writable(path: Path | None) -> Path | None:
     return path
 
 
+def writable_folder(path: Path) -> Path:
+    """Refuse a folder that could not be written, before the work for it begins."""
+    from tram.files import check_folder_writable
+
+    check_folder_writable(path)
+    return path
+
+
 def finite(value: float) -> float:
     """Refuse NaN, which is neither too small nor too large for any range."""
     if not math.isfinite(value):

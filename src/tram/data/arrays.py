@@ -265,7 +265,7 @@ class PreparedData:
         documents = load("documents", np.int64)
         sizes = {
             "documents": len(documents) - 1,
-            "sentences": len(source),
+            "sentences": len(source.offsets) - 1,  # not len(source), which an array without elements does not have
             "source_tokens": len(source.ids),
             "target_tokens": len(target.ids),
         }

@@ -132,6 +132,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "offsets beyond the ids": lambda f: np.save(f / "train.source.offsets.npy", _offsets(f) * 2),
     "offsets that are fractions": lambda f: np.save(f / "train.source.offsets.npy", _offsets(f).astype(float)),
     "a matrix": lambda f: np.save(f / "train.documents.npy", np.zeros((2, 2), np.int64)),
+    "no sentences": lambda f: np.save(f / "train.source.offsets.npy", np.zeros(0, np.int64)),
     "no offsets": lambda f: np.save(f / "train.documents.npy", np.zeros(0, np.int64)),
     "fewer sentences on one side": lambda f: np.save(f / "train.target.offsets.npy", _offsets(f, "target")[[0, -1]]),
     "an empty file": lambda f: (f / "train.source.ids.npy").write_bytes(b""),
