@@ -5,14 +5,21 @@ from typing import TYPE_CHECKING, Any
 from tram.errors import InputError
 
 if TYPE_CHECKING:
+    from tram.text.verbatim import VerbatimRules
     from tram.translation.document_state import DocumentState
+    from tram.translation.parts import Translation
     from tram.translation.translator import Translator
 
 __version__ = "0.1.0"
-__all__ = ["DocumentState", "InputError", "Translator", "__version__"]
+__all__ = ["DocumentState", "InputError", "Translation", "Translator", "VerbatimRules", "__version__"]
 
-# These need torch, so they are imported when they are first used.
-_LAZY = {"DocumentState": "tram.translation.document_state", "Translator": "tram.translation.translator"}
+# Most of these need torch, so they are imported when they are first used.
+_LAZY = {
+    "DocumentState": "tram.translation.document_state",
+    "Translation": "tram.translation.parts",
+    "Translator": "tram.translation.translator",
+    "VerbatimRules": "tram.text.verbatim",
+}
 
 
 def __getattr__(name: str) -> Any:

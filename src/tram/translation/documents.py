@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tram.errors import InputError
 from tram.translation.alignment import align_words
 from tram.translation.document_state import DocumentState
-from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, Spans
+from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, Spans, find_problem
 from tram.translation.lockstep import Cursor, History
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import Hypothesis
@@ -24,6 +24,7 @@ from tram.translation.unit_lockstep import UnitCursor
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
 
+MAX_PARTS = 16  # of a sentence whose parts are translated again where they cannot be right; more are no sentence
 AHEAD = 32  # batches that may be finished or in progress behind a document that is not
 Advance = Callable[[int], None]
 T = TypeVar("T")
@@ -99,8 +100,7 @@ class DocumentRun:
 
         def choose(cursor: Cursor, hypotheses: Found) -> Hypothesis:
             task = tasks[cursor.number]
-            spans = _spans(task.document.spans, task.sentences, cursor.done)
-            return self._choose(cursor.sentences[cursor.done], hypotheses, spans, in_context=self.history != "none")
+            return self._choose(task.sentences, cursor.done, hypotheses, task.document.spans)
 
         def cursors() -> Iterator[Cursor | None]:
             nonlocal exhausted
@@ -168,13 +168,23 @@ class DocumentRun:
             self.advance(empty)
         return self.remarks.counted(document.join(best, self.alignment))
 
-    def _choose(self, source: list[int], hypotheses: Found, spans: Spans | None, in_context: bool) -> Hypothesis:
-        translator = self.translator
-        if not translator.guards and spans is None:
+    def _choose(
+        self, sentences: SplitSentences, part: int, hypotheses: Found, all_spans: list[Spans | None]
+    ) -> Hypothesis:
+        """Return the translation of a part of a sentence, made again where the search's own cannot be right."""
+        translator, source = self.translator, sentences.ids[part]
+        number, parts = sentences.sentence_of(part)
+        spans = all_spans[number]
+        if spans is None and not translator.guards:
             return hypotheses[0]
-        return Guard(translator.text, translator.search, translator.longest).choose(
-            source, hypotheses, spans, in_context
-        )
+        if spans is None and parts > MAX_PARTS:
+            best = hypotheses[0]
+            return best if find_problem(source, best.ids) is None else replace(best, warnings=(DOUBTFUL,))
+        if spans is not None and parts > 1:
+            spans = spans.of_part(translator.text.decode([source], "source")[0])
+        in_context = translator.has_context and self.history != "none"
+        guard = Guard(translator.text, translator.search, translator.longest)
+        return guard.choose(source, hypotheses, spans, in_context)
 
     def _aligned(self, sources: list[str], translations: list[Translation]) -> list[Translation]:
         """Return translations with the word alignments of each sentence on its own."""
@@ -190,8 +200,8 @@ class DocumentRun:
             sentences = translator.split(texts)
             self.remarks.split += sentences.split
             found = search_parts(translator, sentences, self.advance)
-            for part, (ids, options) in enumerate(zip(sentences.ids, found, strict=True)):
-                options[0] = self._choose(ids, options, _spans(spans, sentences, part), in_context=False)
+            for part, options in enumerate(found):
+                options[0] = self._choose(sentences, part, options, spans)
             best = [options[0] for options in sentences.join(found, 1)]
             if self.alignment:
                 best = self._aligned(texts, best)
@@ -216,15 +226,6 @@ def search_parts(translator: "Translator", sentences: SplitSentences, advance: A
         if advance is not None:
             advance(sum(map(sentences.completes, batch)))
     return found
-
-
-def _spans(spans: list[Spans | None], sentences: SplitSentences, part: int) -> Spans | None:
-    """Return the spans of a part of a sentence."""
-    number, is_whole = sentences.sentence_of(part)
-    of_sentence = spans[number]
-    if of_sentence is None or is_whole:
-        return of_sentence
-    return of_sentence.of_part(sentences.text.decode([sentences.ids[part]], "source")[0])
 
 
 def check_sentences(document: Any, name: str) -> None:

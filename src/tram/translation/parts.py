@@ -96,10 +96,10 @@ class SplitSentences:
             alignment = words_of_attention(self.text, sentence, text, *ids, weights)
         return Translation(text, score, alignment, tuple(dict.fromkeys(w for part in found for w in part.warnings)))
 
-    def sentence_of(self, part: int) -> tuple[int, bool]:
-        """Return the number of the sentence that a part belongs to, and whether it is the whole sentence."""
+    def sentence_of(self, part: int) -> tuple[int, int]:
+        """Return the number of the sentence that a part belongs to, and how many parts that has."""
         number = bisect_right(self._parts, part, key=lambda parts: parts.start) - 1
-        return number, len(self._parts[number]) == 1
+        return number, len(self._parts[number])
 
 
 def split_ids(ids: list[int], longest: int, pieces: list[str]) -> list[list[int]]:
