@@ -1,4 +1,8 @@
-"""XLIFF 1.2 and 2.x: empty targets are filled and their state set, existing ones are kept and are context."""
+"""XLIFF 1.2 and 2.x: empty targets are filled and their state set, existing ones are kept and are context.
+
+A unit of version 1.2 whose source and target have the same segments (`mrk mtype="seg"`) is filled segment by segment.
+Nothing else changes but the target language, where the file has none or repeats the source language.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
