@@ -411,3 +411,98 @@ SAMPLES: dict[str, Callable[[], Sample]] = {
     "odt": odt,
     "epub": epub,
 }
+
+
+XLIFF2 = """<?xml version="1.0" encoding="UTF-8"?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en" trgLang="de">
+<file id="f"><notes><note>Not this.</note></notes><unit id="1">
+<originalData><data id="d1">{0}</data><data id="d2">&lt;br/></data></originalData>
+<segment><source>Move <pc id="1">the <ph id="2" dataRef="d1"/></pc> up<ph id="3" dataRef="d2"/>.</source></segment>
+<ignorable><source> </source></ignorable>
+<segment state="final"><source>Done.</source><target>Fertig.</target></segment></unit>
+<group id="g" translate="no"><unit id="2"><segment><source>Left alone.</source></segment></unit></group>
+<unit id="3"><segment><source>Keep <sm id="m" translate="no"/>this name<em startRef="m"/> as <sc id="1"/>it<ec startRef="1"/> is.</source></segment></unit>
+</file></xliff>
+"""
+
+
+def xliff_2() -> Sample:
+    sentences = ("Move the {0} up.", "Done.", "Left alone.", "Keep this name as it is.")
+    return Sample("texts.xlf", XLIFF2.encode(), sentences, bilingual=True)
+
+
+def segmented_xliff() -> Sample:
+    marks = '<mrk mtype="seg" mid="1">{}</mrk> <g id="1"><mrk mtype="seg" mid="2">{}</mrk></g>'
+    unit = f"<source>One. Two.</source><seg-source>{marks.format('One.', 'Two.')}</seg-source>"
+    text = f"<xliff version='1.2'><file><trans-unit>{unit}<target>{marks.format('Eins.', '')}</target></trans-unit>"
+    return Sample("texts.xlf", f"{text}</file></xliff>".encode(), ("One.", "Two."), bilingual=True)
+
+
+def technical_markdown() -> Sample:
+    text = """+++
+title = "Not translated"
++++
+
+> [!NOTE]
+> Let $x_1 *y*$ be a number. :tada:
+
+Methane
+: It is CH<sub>4</sub>. See {{ page }}.
+
+$$
+a
+
+b
+$$
+
+\\begin{align}
+not text
+\\end{align}
+
+{{< figure src="x_y.png" >}} A figure.
+
+*[HTML]: Hyper Text
+
+- [x] Done.
+"""
+    sentences = ("Let $x_1 *y*$ be a number.", "Methane", "It is CH4.", "See {{ page }}.", "A figure.", "Done.")
+    return Sample("guide.md", text.replace("\n", "\r\n").encode(), sentences)
+
+
+def page_template() -> Sample:
+    text = "<html><body><p>Dear <%= user > 0 ? a : b %> friend, <?php echo '<b>' ?> hello &x; there.</p><p>CH<sub>4</sub> is wet."
+    return Sample("page.html", text.encode("utf-16"), ("Dear friend, hello &x; there.", "CH4 is wet."))
+
+
+def short_vtt() -> Sample:
+    text = "\ufeffWEBVTT\r\n\r\nREGION\r\nid:fred\r\n\r\nNOTE a --> b\r\n\r\n"
+    text += "01:00.000 --> 01:01.000 region:fred line:0\r\n- <b>One</b> &lrm;word\r\n- Two.\r\n\r\n01:02.000 --> 01:03.000\r\n"
+    return Sample("film.vtt", text.encode(), ("One \u200eword", "Two."))
+
+
+def book_2() -> Sample:
+    """A book of EPUB 2 in the main folder, with an old page."""
+    opf = (
+        OPF.replace('version="3.0"', 'version="2.0"').replace("b%20c.xhtml", "c.html").replace(' properties="nav"', "")
+    )
+    page = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "x.dtd"><html><body><p>A caf&eacute;.</p></body></html>'
+    parts = {
+        "mimetype": "application/epub+zip",
+        "META-INF/container.xml": '<container><rootfile full-path="book.opf"/></container>',
+        "book.opf": opf,
+        "a.xhtml": PAGE.format("The start"),
+        "c.html": page,
+        "toc.ncx": "<ncx><docTitle><text>The book</text></docTitle></ncx>",
+    }
+    return Sample("book.epub", packed(parts, "mimetype"), ("The start is first.", "A café.", "The book"))
+
+
+# More files of types that have a sample already.
+VARIANTS: dict[str, Callable[[], Sample]] = {
+    "xliff 2": xliff_2,
+    "xliff with segments": segmented_xliff,
+    "technical markdown": technical_markdown,
+    "template": page_template,
+    "vtt with regions": short_vtt,
+    "epub 2": book_2,
+}

@@ -5,7 +5,7 @@ python runs/tags/planted.py DATA/train DATA/dev [--model DIR] [--sentences 500] 
 DATA/train stands for DATA/train.en and DATA/train.de (or .en.xz, .en.gz), in the languages of the model. The dictionary
 is made of the training pairs: the target nouns that occur with a source word, with a Dice coefficient of at least 0.45
 for the best. Nouns are known by their capital, so the target language is German. References are not used. Each sentence
-goes through tram.filetypes as a paragraph of one HTML page, as a user's file would. Counted are sentences in whose
+goes through tram.filetypes as a paragraph of an HTML page, as a user's file would. Counted are sentences in whose
 translation just one word is a known translation of the tagged noun. Right: the tag is on that word, and on no other but
 an article or the like. The same translations with tags placed by relative position are the baseline.
 """
@@ -30,6 +30,7 @@ from tram.translation.translator import Translator
 
 BEST, OTHERS = 0.45, 0.1  # Dice of the best translation, and of others that count as right
 LEAST_PAIRS = 5
+PAGE = 10  # sentences of a page; pages are translated side by side
 SHORT = 4  # letters of a word that may be tagged together with the noun, such as an article
 STEM = 5  # letters that two forms of a noun share: Datei, Dateien
 
@@ -113,20 +114,20 @@ def measure(translator: Translator, train: Path, dev: Path, wanted: int, seed: i
     runs: dict[str, list[list[str]]] = {"by alignment": [], "by relative position": []}
     right: list[str] = []
     stream = planted(sentences, known, rng)
-    while len(right) < wanted and (some := list(islice(stream, 2 * wanted))):
-        page = "".join(paragraph for paragraph, _ in some)
-        document = read_bytes("planted.html", page.encode(), options=ReadOptions(*languages))
+    while len(right) < wanted and (some := list(islice(stream, wanted))):
+        pages = ["".join(paragraph for paragraph, _ in some[i : i + PAGE]) for i in range(0, len(some), PAGE)]
+        files = [read_bytes("planted.html", page.encode(), options=ReadOptions(*languages)) for page in pages]
         tagged_nouns = iter(noun for _, noun in some)
-        (_, rows), *_ = translate_opened(translator, [document])
-        for segment, rendition in zip(document.documents[0], rows[0], strict=True):
-            if len(segment.tags) != 2 or rendition is None:
-                continue
-            noun = next(tagged_nouns)
-            possible = [word for word in words(rendition.text) if is_translation(word, known[noun])]
-            if len(possible) == 1 and len(right) < wanted:
-                right.append(possible[0])
-                runs["by alignment"].append(tagged(segment, rendition.text, rendition.alignment))
-                runs["by relative position"].append(tagged(segment, rendition.text, None))
+        for document, rows in translate_opened(translator, files):
+            for segment, rendition in zip(document.documents[0], rows[0], strict=True):
+                if len(segment.tags) != 2 or rendition is None:
+                    continue
+                noun = next(tagged_nouns)
+                possible = [word for word in words(rendition.text) if is_translation(word, known[noun])]
+                if len(possible) == 1 and len(right) < wanted:
+                    right.append(possible[0])
+                    runs["by alignment"].append(tagged(segment, rendition.text, rendition.alignment))
+                    runs["by relative position"].append(tagged(segment, rendition.text, None))
     return {name: judge(found, right) for name, found in runs.items()}
 
 

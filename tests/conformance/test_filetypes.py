@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from filetype_samples import SAMPLES, Sample
+from filetype_samples import SAMPLES, VARIANTS, Sample
 from tram.errors import InputError
 from tram.filetypes import FileDocument, Rendition, Segment, Translation, detect, translate_document
 from tram.filetypes.inline import word_spans
@@ -14,9 +14,9 @@ from tram.filetypes.registry import FILETYPES, find, read_bytes
 ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")  # a translation that keeps words, cases and sentence ends
 
 
-@pytest.fixture(params=SAMPLES)
+@pytest.fixture(params=[*SAMPLES, *VARIANTS])
 def sample(request: pytest.FixtureRequest) -> Sample:
-    return SAMPLES[request.param]()
+    return {**SAMPLES, **VARIANTS}[request.param]()
 
 
 def opened(sample: Sample, content: bytes | None = None, format: str | None = None) -> FileDocument:

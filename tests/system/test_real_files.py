@@ -281,7 +281,11 @@ def xliff_problems(content: bytes) -> Counter[str]:
 def epub_problems(path: Path, folder: Path) -> Counter[str]:
     """What epubcheck finds wrong in a book, by the number of the message."""
     report = folder / "report.json"
-    subprocess.run(["epubcheck", str(path), "--json", str(report)], capture_output=True, check=False, timeout=600)
+    program = str(shutil.which("epubcheck"))
+    command = (
+        ["java", "-jar", program] if Path(program).read_bytes().startswith(b"PK") else [program]
+    )  # Debian has a jar
+    subprocess.run([*command, str(path), "--json", str(report)], capture_output=True, check=False, timeout=600)
     messages = json.loads(report.read_text())["messages"]
     return Counter(m["ID"] for m in messages if m["severity"] in ("ERROR", "FATAL"))
 

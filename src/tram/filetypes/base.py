@@ -98,7 +98,7 @@ class FileDocument(ABC):
 class FileType:
     """One format: how its files are recognised and read.
 
-    matches: whether the content (the first bytes are enough, except for packages) can only be of this type.
+    matches: whether the content begins as only files of this type do; packages need all of it.
     read: (name for messages, content, options) → document; raises InputError.
     """
 

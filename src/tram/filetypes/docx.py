@@ -1,7 +1,7 @@
 """DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
 
 The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
-Comments, deletions, styles and all other parts stay as they are.
+Comments, deletions, styles, descriptions of pictures and all other parts stay as they are.
 """
 
 import re

@@ -17,6 +17,14 @@ BOMS = [
 ]
 
 
+def beginning(content: bytes, size: int = 1 << 14) -> bytes:
+    """Return the first bytes of a text file to recognise it by: without byte order mark, leading blanks and UTF-16."""
+    start = content[:size]
+    for bom, _ in BOMS:
+        start = start.removeprefix(bom)
+    return start.replace(b"\0", b"").lstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """The text of a file, line ends as they are, and how it was encoded."""

@@ -4,14 +4,14 @@ import re
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.encoding import Decoded, decode
+from tram.filetypes.encoding import Decoded, beginning, decode
 from tram.filetypes.html_blocks import HtmlPart
 from tram.filetypes.parts import PartsDocument
 
 META_CHARSET = re.compile(rb"""<meta[^>]+?charset\s*=\s*["']?\s*([\w:.-]+)""", re.I)
 XML_ENCODING = re.compile(rb"""^\s*<\?xml[^>]*?encoding\s*=\s*["']([\w:.-]+)""")
 XML = re.compile(r"\s*<\?xml\b|\s*<!DOCTYPE[^>]+XHTML", re.I)
-PAGE = re.compile(rb"\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html\b|html[\s>])", re.I | re.S)
+PAGE = re.compile(rb"\s*(?:<\?xml[^>]*\?>\s*)?(?><!--.*?-->\s*)*+<(?:!doctype\s+html\b|html[\s>])", re.I | re.S)
 # Browsers read these as Windows-1252.
 WESTERN = frozenset({"iso-8859-1", "iso8859-1", "latin1", "latin-1", "ascii", "us-ascii"})
 
@@ -42,7 +42,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
 FILETYPE = FileType(
     "html",
     (".html", ".htm", ".xhtml", ".xht"),
-    matches=lambda content: PAGE.match(content.removeprefix(b"\xef\xbb\xbf")[:8192]) is not None,
+    matches=lambda content: PAGE.match(beginning(content)) is not None,
     read=read,
     aliases=("xhtml",),
 )

@@ -1,4 +1,7 @@
-"""ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay."""
+"""ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay.
+
+In a sentence that changes, runs of blanks (`<text:s/>`) become one blank. Descriptions of pictures are not translated.
+"""
 
 from collections.abc import Iterator
 

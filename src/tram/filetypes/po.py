@@ -13,12 +13,13 @@ from typing import Any
 from tram.errors import InputError
 from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translation, Translations
 from tram.filetypes.blocks import Block, Event
-from tram.filetypes.encoding import Decoded, decode
+from tram.filetypes.encoding import Decoded, beginning, decode
 from tram.filetypes.extras import load
 from tram.filetypes.languages import check_target
 from tram.filetypes.markup_text import marked_up_items
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
+START = re.compile(rb'(?:#[^\n]*\n|\s+)*+(?:msgctxt\s+".*\n\s*(?:".*\n\s*)*+)?msgid\s+"')
 KEYWORD = re.compile(r"\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[(\d+)\])?)\s*(?=\")")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*+"\s*\Z')
 # Comments without a blank behind their mark, which gettext reads but polib does not.
@@ -253,10 +254,7 @@ def _plural(expression: str) -> Callable[[int], int]:
 FILETYPE = FileType(
     "po",
     (".po", ".pot"),
-    matches=lambda content: (
-        re.search(rb'^msgid\s+"', content[:65536], re.M) is not None
-        and re.search(rb'^msgstr(?:\[0\])?\s+"', content[:65536], re.M) is not None
-    ),
+    matches=lambda content: START.match(beginning(content, 1 << 16)) is not None,
     read=read,
     aliases=("gettext", "pot"),
 )

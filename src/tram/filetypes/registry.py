@@ -47,7 +47,7 @@ def find(name: str) -> FileType:
 
 
 def detect(name: str | PurePath, content: bytes) -> FileType:
-    """Return the type of a file; its content decides before its suffix where it can.
+    """Return the type of a file. How it begins decides, if only one type begins so; else its suffix does.
 
     Only `.txt` files and files without a suffix are plain text; any other file of no known type is refused.
     """
@@ -59,15 +59,12 @@ def detect(name: str | PurePath, content: bytes) -> FileType:
     is_package = content.startswith(b"PK")
     if by_content is None and hint is not None and not (is_package and by_suffix and by_suffix.is_package):
         raise InputError(f"{name}: {hint}")
-    if by_suffix is None or by_suffix is plain_text.FILETYPE:
-        by_suffix = by_content or by_suffix
-    elif by_content is not None and is_package:
-        by_suffix = by_content
-    if by_suffix is None and not suffix and _is_prose(content):
-        by_suffix = plain_text.FILETYPE
-    if by_suffix is None:
+    found = by_content or by_suffix
+    if found is None and not suffix and _is_prose(content):
+        found = plain_text.FILETYPE
+    if found is None:
         raise InputError(f"{name}: is of no type that tram knows; name one with --format: {', '.join(names())}")
-    return by_suffix
+    return found
 
 
 def _is_prose(content: bytes) -> bool:

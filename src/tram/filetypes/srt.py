@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from tram.errors import InputError
 from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translations
 from tram.filetypes.blocks import Item
-from tram.filetypes.encoding import decode
+from tram.filetypes.encoding import beginning, decode
 from tram.filetypes.extras import load
 from tram.filetypes.subtitles import SubtitleDocument, make_cue
 
 TAG = re.compile(r"</?(?P<name>[A-Za-z]+)(?:\s[^<>]*)?>|\{\\[^{}]*\}")
-TIMING = re.compile(rb"\d+:\d{2}:\d{2}[,.]\d{1,3} *--> *\d+:\d{2}:\d{2}[,.]\d{1,3}")
+START = re.compile(rb"(?:\d+\s*\n\s*)?\d+:\d{2}:\d{2}[,.]\d{1,3} *--> *\d+:\d{2}:\d{2}[,.]\d{1,3}")
 
 
 # A number on one line and a time on the next would be read as the start of a cue.
@@ -74,9 +74,7 @@ def _items(text: str, start: int, end: int) -> Iterator[Item]:
 FILETYPE = FileType(
     "srt",
     (".srt",),
-    matches=lambda content: (
-        TIMING.search(content[:2048]) is not None and not content[:16].lstrip(b"\xef\xbb\xbf").startswith(b"WEBVTT")
-    ),
+    matches=lambda content: START.match(beginning(content)) is not None,
     read=read,
     aliases=("subrip",),
 )

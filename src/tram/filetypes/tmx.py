@@ -1,6 +1,5 @@
 """TMX translation memories: a variant in the target language is added to units that lack one; others are context."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from tram.errors import InputError
@@ -9,7 +8,7 @@ from tram.filetypes.blocks import Block, Event
 from tram.filetypes.languages import is_same
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_inline import inline_items
-from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml
+from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, root_name
 
 
 class _TmxPart(Part):
@@ -81,6 +80,6 @@ def _variant(source: str, unit: Element, last: Element, language: str) -> tuple[
 FILETYPE = FileType(
     "tmx",
     (".tmx",),
-    matches=lambda content: re.search(rb"<tmx[\s>]", content.replace(b"\0", b"")[:4096]) is not None,
+    matches=lambda content: root_name(content) == b"tmx",
     read=read,
 )

@@ -7,7 +7,7 @@ from html import unescape
 from tram.errors import InputError
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 from tram.filetypes.blocks import Item
-from tram.filetypes.encoding import decode
+from tram.filetypes.encoding import beginning, decode
 from tram.filetypes.extras import load
 from tram.filetypes.subtitles import SubtitleDocument, make_cue
 
@@ -97,7 +97,7 @@ def _escape(text: str) -> str:
 FILETYPE = FileType(
     "vtt",
     (".vtt",),
-    matches=lambda content: content.removeprefix(b"\xef\xbb\xbf").startswith((b"WEBVTT\n", b"WEBVTT\r", b"WEBVTT ")),
+    matches=lambda content: re.match(rb"WEBVTT(?:\s|\Z)", beginning(content)) is not None,
     read=read,
     aliases=("webvtt",),
 )

@@ -1,4 +1,8 @@
-"""XLIFF 1.2 and 2.x: empty targets are filled and their state set, existing ones are kept and are context."""
+"""XLIFF 1.2 and 2.x: empty targets are filled and their state set, existing ones are kept and are context.
+
+A unit of version 1.2 whose source and target have the same segments (`mrk mtype="seg"`) is filled segment by segment.
+Nothing else changes but the target language, where the file has none or repeats the source language.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,7 +14,16 @@ from tram.filetypes.blocks import Block, Event
 from tram.filetypes.languages import check_source, check_target, is_same
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_inline import inline_items, is_segment, plain_text
-from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, tag_name, with_attribute
+from tram.filetypes.xml_source import (
+    Element,
+    Text,
+    decode_xml,
+    escape_xml,
+    parse_xml,
+    root_name,
+    tag_name,
+    with_attribute,
+)
 
 # States of a target that a translator has not worked on.
 UNTRANSLATED = frozenset({"new", "needs-translation", "needs-l10n", "initial"})
@@ -168,6 +181,6 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
 FILETYPE = FileType(
     "xliff",
     (".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"),
-    matches=lambda content: re.search(rb"<(?:\w+:)?xliff[\s>]", content.replace(b"\0", b"")[:4096]) is not None,
+    matches=lambda content: root_name(content) == b"xliff",
     read=read,
 )

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from tram.errors import InputError
-from tram.filetypes.encoding import Decoded, decode
+from tram.filetypes.encoding import Decoded, beginning, decode
 
 MAX_DEPTH = 400
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\bencoding\s*=\s*["']([\w:.-]+)""")
+ROOT = re.compile(rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<(?:\w+:)?([\w.-]+)", re.S)
 TAG = re.compile(r"""<[^>"']*+(?:"[^"]*+"[^>"']*+|'[^']*+'[^>"']*+)*+>""")
 ATTRIBUTE = re.compile(r"""\s+([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -80,6 +81,12 @@ def decode_xml(name: str, content: bytes) -> Decoded:
     if encoding is not None and encoding.startswith("utf-16"):
         encoding = None  # has a byte order mark, or the declaration could not have been read
     return decode(name, content, encoding)
+
+
+def root_name(content: bytes) -> bytes | None:
+    """Return the name of the first element of what may be an XML file."""
+    match = ROOT.match(beginning(content))
+    return match[1] if match else None
 
 
 def parse_xml(name: str, text: str) -> Element:

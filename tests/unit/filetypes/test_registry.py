@@ -7,19 +7,45 @@ import pytest
 from filetype_samples import SAMPLES, plain_text
 from tram.errors import InputError
 from tram.filetypes import detect, extras, open_file
-from tram.filetypes.registry import find, names, read_bytes
+from tram.filetypes.registry import FILETYPES, find, names, read_bytes
 
 
+@pytest.mark.parametrize("suffix", ["", *sorted({suffix for f in FILETYPES for suffix in f.suffixes}), ".xml", ".csv"])
 @pytest.mark.parametrize("name", [n for n in SAMPLES if n not in ("text", "markdown")])
-def test_content_decides_if_a_file_has_no_suffix_or_txt(name: str) -> None:
-    content = SAMPLES[name]().content
-    assert detect("file", content).name == name
-    assert detect("file.txt", content).name == name
+def test_a_file_with_a_misleading_suffix_is_what_it_begins_as(name: str, suffix: str) -> None:
+    assert detect(f"file{suffix}", SAMPLES[name]().content).name == name
 
 
-@pytest.mark.parametrize("name", ["docx", "odt", "epub"])
-def test_a_package_with_the_suffix_of_another_is_what_it_contains(name: str) -> None:
-    assert all(detect(f"x.{suffix}", SAMPLES[name]().content).name == name for suffix in ("docx", "odt", "epub"))
+SUBTITLE = "00:00:01,000 --> 00:00:02,000"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("x.md", 'Text about PO.\n\nmsgid "a"\nmsgstr ""\n', "markdown"),
+        ("x.md", f"How subtitles look:\n\n1\n{SUBTITLE}\nHello.\n", "markdown"),
+        ("x.txt", f"How subtitles look:\n\n1\n{SUBTITLE}\nHello.\n", "text"),
+        ("x.txt", "WEBVTTX is no word.", "text"),
+        ("x.txt", "msgid is a keyword.", "text"),
+        ("x.md", "<p align=center>A logo</p>\n\n# Title", "markdown"),
+        ("x.html", "<p>An example: <xliff version='1.2'>", "html"),
+        ("x.html", "<!-- <tmx> --><p>Text", "html"),
+        ("x", f"\ufeff\n{SUBTITLE}\nNo number.\n", "srt"),
+        ("x", '#, fuzzy\n\nmsgctxt "a"\n"b"\nmsgid "c"\n', "po"),
+        ("x", "<?xml version='1.0'?>\n<!-- a --><!DOCTYPE x [<!-- b -->]>\n<x:xliff version='1.2'/>", "xliff"),
+        ("x", "<?xml version='1.0'?><!DOCTYPE html><html><body>x", "html"),
+        ("x", "WEBVTT", "vtt"),
+    ],
+)
+def test_what_a_text_mentions_does_not_decide(name: str, content: str, expected: str) -> None:
+    assert detect(name, content.encode()).name == expected
+    if name == "x":
+        assert detect(name, content.lstrip("\ufeff").encode("utf-16")).name == expected
+
+
+@pytest.mark.parametrize("unit", ["<!---->", "<?a?>", "<!DOCTYPE a>", "#\n", "\n", 'msgctxt "a"\n', '"a"\n', "1\n"])
+def test_a_type_is_found_in_linear_time(unit: str) -> None:
+    assert detect("x.md", (unit * 100_000).encode()).name == "markdown"
 
 
 @pytest.mark.parametrize(
