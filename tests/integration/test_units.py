@@ -9,9 +9,10 @@ import pytest
 import torch
 import yaml
 
-from conftest import TINY, Corpus, Done, refused
+from conftest import TINY, Corpus, Done, made_up, refused, write_pair
 from helpers import shake
 from tram.config import Config, ModelConfig
+from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 from tram.evaluation.contrast import score_suite
@@ -70,6 +71,15 @@ def translators(reserved: Path) -> dict[str, Translator]:
             model.tokens.weight[[text.special.end, text.special.separator]] *= 2  # type: ignore[index]
         found[name] = Translator(model, text, beam=2)
     return found
+
+
+def test_reserved_ids_come_after_all_others(prepared: Path, reserved: Path) -> None:
+    plain, more = PreparedData.open(prepared), PreparedData.open(reserved)
+    assert more.vocabulary == plain.vocabulary + 32
+    assert plain.special.separator is None
+    assert more.special.separator == plain.vocabulary + 16
+    assert more.split("train").source.lengths.tolist() == plain.split("train").source.lengths.tolist()
+    assert "reserved" not in PrepareSettings().identity, "folders prepared before there was this setting stay valid"
 
 
 @kinds
@@ -335,3 +345,25 @@ def test_a_memory_beside_a_unit_is_refused(reserved: Path, tmp_path: Path, confi
     sentence = ModelConfig(**TINY.model_dump() | SIZES)
     with pytest.raises(ValueError, match=r"a memory reads sentence by sentence; with unit\.kind window"):
         configure(tmp_path, data=reserved, model=sentence, finetune={"unit": UNITS["2+2"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNITS)
+def test_a_model_translates_its_training_documents_as_it_learnt_them(name: str, tmp_path: Path) -> None:
+    """Decoding joins, prefixes and splits as training does: anything else would be translated wrongly here."""
+    documents = made_up([5, 7, 4, 6, 5, 6, 7, 5], seed=1)
+    files = write_pair(tmp_path, "train", documents)
+    settings = PrepareSettings(merges=200, held_out=0.0, reserved=True)
+    prepare(tmp_path / "prepared", [files], [], settings, workers=1)
+    sizes = {"d_model": 64, "heads": 2, "feed_forward": 128, "encoder_layers": 1, "decoder_layers": 1, "norm": "pre"}
+    stage = {"lr": 4e-3, "warmup": 20, "optimizer": "muon", "schedule": "constant", "updates": 150, "tokens": 1024}
+    values = {
+        "data": str(tmp_path / "prepared"),
+        "output": str(tmp_path / "run"),
+        "model": sizes | SIZES | {"unit": UNITS[name]},
+        "train": stage | {"dropout": 0.0, "label_smoothing": 0.0},
+    }
+    train(Config.model_validate(values))
+    translator = Translator.load(tmp_path / "run")
+    found = list(translator.translate_documents([document.source for document in documents]))
+    assert found == [document.target for document in documents]
