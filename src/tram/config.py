@@ -120,6 +120,7 @@ class WindowUnit(Section):
     loss: Literal["current", "all"] = Field(
         "current", description="target sentences that are trained on: the current one, or all of the window"
     )
+    flat_layers: Count = Field(0, description="top encoder layers without the context, as in Flat-Transformer; 0: none")
 
     @model_validator(mode="after")
     def _check_target(self) -> Self:
@@ -174,10 +175,7 @@ class ModelConfig(Section):
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
     memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
-    unit: UnitConfig = Field(
-        SentenceUnit(),
-        description="what is translated as one sequence: {kind: sentence}, window, block or document",
-    )
+    unit: UnitConfig = Field(SentenceUnit(), description="what is translated as one sequence, by its kind")
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -195,13 +193,15 @@ class ModelConfig(Section):
             if self.memory.side != "source":
                 self.memory.layer_numbers(self.decoder_layers)
             if self.unit.kind != "sentence":
-                raise ValueError(
-                    f"a memory reads sentence by sentence; with unit.kind {self.unit.kind}, set memory: null"
-                )
+                raise ValueError(f"a memory reads sentence by sentence; unit.kind {self.unit.kind} needs memory: null")
         if isinstance(self.unit, WindowUnit) and self.unit.source * self.max_length > self.max_positions:
             raise ValueError(
                 f"unit: {self.unit.source} sentences of max_length {self.max_length} may need "
                 f"{self.unit.source * self.max_length} positions, more than max_positions ({self.max_positions})"
+            )
+        if isinstance(self.unit, WindowUnit) and self.unit.flat_layers > self.encoder_layers:
+            raise ValueError(
+                f"unit.flat_layers ({self.unit.flat_layers}): the encoder has {self.encoder_layers} layers"
             )
         if isinstance(self.unit, BlockUnit) and self.unit.tokens > self.max_positions:
             raise ValueError(f"unit.tokens ({self.unit.tokens}) must not exceed max_positions ({self.max_positions})")

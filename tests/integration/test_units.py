@@ -9,9 +9,10 @@ import pytest
 import torch
 import yaml
 
-from conftest import TINY, Corpus, Done, refused
+from conftest import TINY, Corpus, Done, made_up, refused, write_pair
 from helpers import shake
 from tram.config import Config, ModelConfig
+from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 from tram.evaluation.contrast import score_suite
@@ -25,12 +26,13 @@ from tram.translation.lockstep import History
 from tram.translation.translator import Translator
 
 RIVALS = Path(__file__).parents[2] / "configs" / "rivals"
-UNIT_CONFIGS = ("concat-2to1", "concat-2to2", "blocks", "document")  # beside those of other systems
+UNIT_CONFIGS = ("concat-2to1", "concat-2to2", "flat", "blocks", "document")  # beside those of other systems
 Configure = Callable[..., Config]
-SIZES = {"max_length": 48, "max_positions": 144}
+SIZES = {"max_length": 48, "max_positions": 144, "encoder_layers": 2}
 UNITS: dict[str, dict[str, Any]] = {
     "2+1": {"kind": "window", "source": 2, "target": 1},
     "2+2": {"kind": "window", "source": 2, "target": 2},
+    "flat": {"kind": "window", "source": 2, "target": 1, "flat_layers": 1},
     "blocks": {"kind": "block", "sentences": 2, "tokens": 144},
     "document": {"kind": "document", "tokens": 144},
 }
@@ -70,6 +72,15 @@ def translators(reserved: Path) -> dict[str, Translator]:
             model.tokens.weight[[text.special.end, text.special.separator]] *= 2  # type: ignore[index]
         found[name] = Translator(model, text, beam=2, guards=False)
     return found
+
+
+def test_reserved_ids_come_after_all_others(prepared: Path, reserved: Path) -> None:
+    plain, more = PreparedData.open(prepared), PreparedData.open(reserved)
+    assert more.vocabulary == plain.vocabulary + 32
+    assert plain.special.separator is None
+    assert more.special.separator == plain.vocabulary + 16
+    assert more.split("train").source.lengths.tolist() == plain.split("train").source.lengths.tolist()
+    assert "reserved" not in PrepareSettings().identity, "folders prepared before there was this setting stay valid"
 
 
 @kinds
@@ -122,7 +133,7 @@ def test_reading_is_a_gold_history(translators: dict[str, Translator], name: str
     after = translator.translate(DOCUMENT[3:], state)
     other = translator.start()
     translator.read(DOCUMENT[:3], ["Der Müller.", "", "Nein, ein Fuchs."], other)
-    if name == "2+1":
+    if name in ("2+1", "flat"):
         assert translator.translate(DOCUMENT[3:], other) == after, "it reads sources only"
     elif name != "blocks":  # of two sentences: the first block was full
         assert translator.translate(DOCUMENT[3:], other) != after
@@ -261,7 +272,9 @@ def score_after(
     joined = [number for ids in sources for number in (*ids, special.separator)]
     prefix = [number for ids in given for number in (*ids, special.separator)]
     decoder_input = torch.tensor([[special.decoder_input([*prefix, *reference])]])
-    logits = translator.model(torch.tensor([[special.source([*joined, *source])]]), decoder_input)[0, 0]
+    hidden = torch.tensor([[len(joined) + 1 if joined else 0]])  # from the upper half of Flat-Transformer
+    encoded = translator.model.encode(torch.tensor([[special.source([*joined, *source])]]), context=hidden)
+    logits = translator.model.logits(translator.model.forced_decode(encoded, decoder_input).states)
     labels = torch.tensor([*reference, special.end])[:, None]
     return float(logits.log_softmax(-1)[len(prefix) :].gather(1, labels).sum())
 
@@ -274,9 +287,9 @@ def test_contrastive_scores_are_of_a_sentence_after_its_context(
     translator = translators[name]
     for item, result in zip(ITEMS, score_suite(translator, ITEMS, history), strict=True):
         n = len(item.source_context) if history == "gold" else 0
-        seen = {"2+1": min(n, 1), "2+2": min(n, 1), "blocks": n % 2, "document": n}[name]
+        seen = {"2+1": min(n, 1), "flat": min(n, 1), "2+2": min(n, 1), "blocks": n % 2, "document": n}[name]
         sources = translator.text.encode(CONTEXT["source"][n - seen : n], "source")
-        given = [] if name == "2+1" else translator.text.encode(CONTEXT["target"][n - seen : n], "target")
+        given = [] if name in ("2+1", "flat") else translator.text.encode(CONTEXT["target"][n - seen : n], "target")
         assert result.reference == pytest.approx(score_after(translator, item, sources, given), abs=1e-9)
 
 
@@ -333,5 +346,27 @@ def test_a_unit_that_does_not_fit_is_refused(
 
 def test_a_memory_beside_a_unit_is_refused(reserved: Path, tmp_path: Path, configure: Configure) -> None:
     sentence = ModelConfig(**TINY.model_dump() | SIZES)
-    with pytest.raises(ValueError, match=r"a memory reads sentence by sentence; with unit\.kind window"):
+    with pytest.raises(ValueError, match=r"a memory reads sentence by sentence; unit\.kind window"):
         configure(tmp_path, data=reserved, model=sentence, finetune={"unit": UNITS["2+2"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNITS)
+def test_a_model_translates_its_training_documents_as_it_learnt_them(name: str, tmp_path: Path) -> None:
+    """Decoding joins, prefixes and splits as training does: anything else would be translated wrongly here."""
+    documents = made_up([5, 7, 4, 6, 5, 6, 7, 5], seed=1)
+    files = write_pair(tmp_path, "train", documents)
+    settings = PrepareSettings(merges=200, held_out=0.0, reserved=True)
+    prepare(tmp_path / "prepared", [files], [], settings, workers=1)
+    sizes = {"d_model": 64, "heads": 2, "feed_forward": 128, "encoder_layers": 1, "decoder_layers": 1, "norm": "pre"}
+    stage = {"lr": 4e-3, "warmup": 20, "optimizer": "muon", "schedule": "constant", "updates": 150, "tokens": 1024}
+    values = {
+        "data": str(tmp_path / "prepared"),
+        "output": str(tmp_path / "run"),
+        "model": sizes | SIZES | {"unit": UNITS[name]},
+        "train": stage | {"dropout": 0.0, "label_smoothing": 0.0},
+    }
+    train(Config.model_validate(values))
+    translator = Translator.load(tmp_path / "run")
+    found = list(translator.translate_documents([document.source for document in documents]))
+    assert found == [document.target for document in documents]

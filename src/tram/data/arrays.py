@@ -183,6 +183,7 @@ class Split:
     documents: npt.NDArray[np.int64]
     special: SpecialIds = field(default_factory=SpecialIds)
     given: npt.NDArray[np.int64] | None = None  # labels at the start of every target that are not trained on
+    context: npt.NDArray[np.int64] | None = None  # tokens at the start of every source that are context
 
     @cached_property
     def usable(self) -> npt.NDArray[np.bool_]:

@@ -35,16 +35,19 @@ class Batch:
     """Ids of one pass, (documents, sentences, tokens) each, 0 = padding.
 
     source: with its template, usually start … end; decoder_input: start … y_n; labels: y_1 … y_n end, 0 also where
-    the target is given and not trained on (`Split.given`).
+    the target is given and not trained on (`Split.given`). context: (documents, sentences), how many tokens at the
+    start of each source are context (`Split.context`).
     """
 
     source: Tensor
     decoder_input: Tensor
     labels: Tensor
+    context: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
         """Return the same batch on another device."""
-        return Batch(self.source.to(device), self.decoder_input.to(device), self.labels.to(device))
+        context = None if self.context is None else self.context.to(device)
+        return Batch(self.source.to(device), self.decoder_input.to(device), self.labels.to(device), context)
 
 
 class SentencePlan:
@@ -174,9 +177,15 @@ def _batch(split: Split, rows: Sequence[int | None] | Rows, max_length: int, sha
     )
     labels = target[:, 1:]
     if split.given is not None:
-        given = torch.tensor([0 if row is None else int(split.given[row]) for row in rows])
+        given = _numbers(split.given, rows)
         labels = labels.masked_fill(torch.arange(labels.shape[1]) < given[:, None], PAD)
-    return Batch(source.view(shape), decoder_input(target).view(shape), labels.reshape(shape))
+    context = None if split.context is None else _numbers(split.context, rows).view(shape[:2])
+    return Batch(source.view(shape), decoder_input(target).view(shape), labels.reshape(shape), context)
+
+
+def _numbers(values: npt.NDArray[np.int64], rows: Sequence[int | None] | Rows) -> Tensor:
+    """Return the values of some rows; 0 where there is no row."""
+    return torch.tensor([0 if row is None else int(values[row]) for row in rows])
 
 
 def decoder_input(target: Tensor) -> Tensor:

@@ -94,6 +94,11 @@ class Units(ABC):
         """Return what is given of the target sequence: the translations of the context, each with a separator."""
         return [number for pair in self._given_pairs(unit) for number in (*pair.target, self.separator)]
 
+    def context_tokens(self, unit: Unit) -> int:
+        """Return how many tokens at the start of the source, its template included, come before the new sentences."""
+        context = self.join(pair.source for pair in unit.context)
+        return len(self.special.source_prefix) + len(context) + 1 if context else 0
+
     def settled(self, history: Sequence[Pair]) -> list[Pair]:
         """Return what the next unit may see of a history, now that all translations are known."""
         kept: list[Pair] = []
@@ -114,13 +119,15 @@ class Units(ABC):
         documents = np.searchsorted(rows, split.documents)  # offsets of the documents among the usable rows
         source, target = (_CutSentences(side, rows, self.longest) for side in (split.source, split.target))
         runs = self._runs(np.maximum(source.lengths, target.lengths) + FRAME, documents)
-        joined = JoinedSentences(target, runs.target_starts, runs.stops, self.separator)
+        sources = JoinedSentences(source, runs.starts, runs.stops, self.separator)
+        targets = JoinedSentences(target, runs.target_starts, runs.stops, self.separator)
         return replace(
             split,
-            source=JoinedSentences(source, runs.starts, runs.stops, self.separator),
-            target=joined,
+            source=sources,
+            target=targets,
             documents=np.searchsorted(runs.stops, documents, side="right"),
-            given=self._given_labels(joined.lengths - target.lengths[runs.stops - 1]),
+            given=self._given_labels(targets.lengths - target.lengths[runs.stops - 1]),
+            context=self._context_tokens(sources.lengths - source.lengths[runs.stops - 1]),
         )
 
     @property
@@ -155,6 +162,13 @@ class Units(ABC):
 
     def _given_labels(self, context: Numbers) -> Numbers | None:
         """Return how many labels are not trained on, None if all are. context: target ids before the last sentence."""
+        return None
+
+    def _context_tokens(self, context: Numbers) -> Numbers | None:
+        """Return what `context_tokens` returns for every unit, None if the model does not ask for it.
+
+        context: source ids before the last sentence.
+        """
         return None
 
 
@@ -197,9 +211,10 @@ class Windows(Units):
         return Runs(starts, target_starts, stops)
 
     def _given_labels(self, context: Numbers) -> Numbers | None:
-        if self.config.loss == "all":
-            return None
-        return np.where(context > 0, context + len(self.special.target_prefix), 0)
+        return None if self.config.loss == "all" else _with_template(context, self.special.target_prefix)
+
+    def _context_tokens(self, context: Numbers) -> Numbers | None:
+        return _with_template(context, self.special.source_prefix) if self.config.flat_layers else None
 
 
 @dataclass(frozen=True)
@@ -272,6 +287,11 @@ def units_of(model: ModelConfig, special: SpecialIds, where: str = "this model")
     if isinstance(model.unit, WindowUnit):
         return Windows(special, special.separator, longest, model.unit)
     return Blocks(special, special.separator, longest, model.unit)
+
+
+def _with_template(context: Numbers, prefix: tuple[int, ...]) -> Numbers:
+    """Return the number of context ids with the template before them; 0 where there is no context."""
+    return np.where(context > 0, context + len(prefix), 0)
 
 
 class _CutSentences(SentenceIds):

@@ -221,13 +221,15 @@ def _score(
     """
     model, special = translator.model, translator.special
     source_ids, given = [question.source for question in questions], [Ids() for _ in questions]
+    context = None
     if histories is not None and (units := translator.units) is not None:
         placed = [units.next_unit(*pair) for pair in zip(histories, [[ids] for ids in source_ids], strict=True)]
         source_ids, given = [units.source(unit) for unit in placed], [units.given_target(unit) for unit in placed]
+        context = torch.tensor([[units.context_tokens(unit)] for unit in placed], device=model.device)
     rows = list(dict.fromkeys((n, tuple(ids)) for n, question in enumerate(questions) for ids in question.targets))
     owners = torch.tensor([n for n, _ in rows], device=model.device)
     sources = document_ids([[special.source(ids)] for ids in source_ids]).to(model.device)
-    encoded = model.encode(sources, state)
+    encoded = model.encode(sources, state, context=context)
     inputs = document_ids([[special.decoder_input([*given[n], *ids])] for n, ids in rows]).to(model.device)
     unscored = [[PAD] * len(ids) for ids in given]
     targets = [[*special.target_prefix, *unscored[n], *ids, special.end] for n, ids in rows]

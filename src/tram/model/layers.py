@@ -56,9 +56,13 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 
-    def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Embed tokens: ids, positions of the same shape, or one position for all → (…, d_model)."""
-        embedded = self.tokens(ids) * self.scale + self.positions[positions + self.offset]
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Embed tokens: ids, positions of the same shape, or one position for all → (…, d_model).
+
+        segments: (…, d_model), added to the token embeddings.
+        """
+        tokens = self.tokens(ids) if segments is None else self.tokens(ids) + segments
+        embedded = tokens * self.scale + self.positions[positions + self.offset]
         states: Tensor = self.dropout(self.norm(embedded))
         return states
 

@@ -63,6 +63,15 @@ class Layout:
         """Pick the values at the real tokens: (documents, sentences, tokens) → (real tokens)."""
         return values.flatten().index_select(0, self.rows)
 
+    def only(self, chosen: Tensor) -> "Layout":
+        """Return the layout of some tokens, moved to the starts of their sentences. chosen: (real tokens), bool."""
+        documents, sentences, tokens = self.shape
+        owners = (self.rows // tokens)[chosen]
+        lengths = torch.bincount(owners, minlength=documents * sentences)
+        ids = self.ids.new_full((documents * sentences, max(int(lengths.max()), 1)), PAD)
+        ids[torch.arange(ids.shape[1], device=self.device) < lengths[:, None]] = self.ids[chosen]
+        return Layout(ids.view(documents, sentences, -1), self.reread)
+
     @cached_property
     def own_blocks(self) -> "Blocks":
         """Rectangles for attention inside every sentence."""

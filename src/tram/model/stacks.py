@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
-from tram.config import ModelConfig
+from tram.config import ModelConfig, WindowUnit
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import Context
 from tram.model.layers import AttentionSublayer, DecoderLayer, Embeddings, EncoderLayer
@@ -45,18 +46,32 @@ class Encoder(nn.Module):
         layers = [EncoderLayer(config, f"encoder.{i}") for i in range(config.encoder_layers)]
         self.layers: Sequence[EncoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        flat = config.unit.flat_layers if isinstance(config.unit, WindowUnit) else 0
+        self.bottom = config.encoder_layers - flat  # layers that see the context of Flat-Transformer
+        # Embeddings of context and current sentence; zero, so that finetuning starts at the sentence model's
+        self.segments = nn.Parameter(torch.zeros(2, config.d_model)) if flat else None
 
     def contexts(self) -> dict[str, Context]:
         """Return the context modules by the names of their sublayers."""
         return contexts_of(layer.self_attention for layer in self.layers)
 
-    def forward(self, layout: Layout, state: State) -> Encoded:
-        """Encode all sentences of all documents."""
+    def forward(self, layout: Layout, state: State, context: Tensor | None = None) -> Encoded:
+        """Encode all sentences of all documents.
+
+        context: (documents, sentences), how many tokens at the start of each sequence are no part of the sentence to
+        translate. In Flat-Transformer the top layers do not see them, nor does the decoder; others ignore it.
+        """
         units: dict[str, ContextState] = dict(state.units)
-        blocks = layout.own_blocks
-        states = self.embeddings(layout.ids, layout.positions)
-        for layer in self.layers:
-            states = layer(states, blocks, layout, units)
+        current = segments = None
+        if self.segments is not None:
+            context = torch.zeros_like(layout.lengths) if context is None else context
+            current = layout.positions >= context.flatten().repeat_interleave(layout.lengths.flatten())
+            segments = self.segments[current.long()]
+        states = self.embeddings(layout.ids, layout.positions, segments)
+        for number, layer in enumerate(self.layers):
+            if current is not None and number == self.bottom:
+                states, layout = states[current], layout.only(current)
+            states = layer(states, layout.own_blocks, layout, units)
         return Encoded(self.norm(states), layout, State(units).only(self.contexts()))
 
 

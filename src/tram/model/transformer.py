@@ -115,9 +115,14 @@ class Transformer(nn.Module):
         decoded = self.decode(decoder_input, encoded, state, reread)
         return ForcedDecoding(encoded, decoded.states, decoded.layout, state | encoded.state | decoded.state)
 
-    def encode(self, source: Tensor, state: State | None = None, reread: int = 0) -> Encoded:
-        """Encode some sentences of each document; `state` and `reread` as in `forced_decode`."""
-        return self.encoder(self.layout(source, reread), state or State.empty())
+    def encode(
+        self, source: Tensor, state: State | None = None, reread: int = 0, context: Tensor | None = None
+    ) -> Encoded:
+        """Encode some sentences of each document; `state` and `reread` as in `forced_decode`.
+
+        context: (documents, sentences), how many tokens at the start of each are context; for Flat-Transformer.
+        """
+        return self.encoder(self.layout(source, reread), state or State.empty(), context)
 
     def decode(self, decoder_input: Tensor, source: Encoded, state: State, reread: int) -> Decoded:
         """Decode given sentences whose source is encoded; `forced_decode` also merges the states of both sides."""

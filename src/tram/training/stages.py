@@ -19,6 +19,7 @@ from tram.data.arrays import Split
 from tram.data.batches import Batch, Rows, SentencePlan, collate, share
 from tram.data.units import units_of
 from tram.errors import InputError
+from tram.model.stacks import Encoded
 from tram.model.transformer import Transformer
 from tram.training.loss import cross_entropy
 
@@ -134,7 +135,10 @@ class SentenceStage(Stage):
     def batch_loss(self, batch: Batch, train: bool = True) -> tuple[Tensor, Tensor]:
         """Return the summed loss of a batch of sentences, without what is given of their targets."""
         batch = batch.to(self.processes.device)
-        done = self.model.forced_decode(batch.source, batch.decoder_input)
+        source: Tensor | Encoded = batch.source
+        if batch.context is not None:
+            source = self.model.encode(batch.source, context=batch.context)
+        done = self.model.forced_decode(source, batch.decoder_input)
         states, labels = done.states, done.layout.pack(batch.labels)
         if self.split.given is not None:
             trained = labels.nonzero().squeeze(1)

@@ -112,7 +112,8 @@ class UnitLockstep(Lockstep):
             for unit, prefix in zip(units, given, strict=True)
         ]
         limits = [count.limit for count in counts]
-        encoded = self.model.encode(source)
+        context = torch.tensor([[self.units.context_tokens(unit)] for unit in units], device=self.model.device)
+        encoded = self.model.encode(source, context=context)
         return search(
             self.model, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts, given=given
         )

@@ -19,6 +19,7 @@ CONFIGS = {
     "2+1": WindowUnit(source=2, target=1),
     "2+2": WindowUnit(source=2, target=2),
     "3+2": WindowUnit(source=3, target=2, loss="all"),
+    "flat": WindowUnit(source=3, target=1, flat_layers=1),
     "blocks": BlockUnit(sentences=3, tokens=1000),
     "short blocks": BlockUnit(sentences=3, tokens=20),
     "document": DocumentUnit(tokens=40),

@@ -324,3 +324,63 @@ def test_sinusoids_have_sines_before_cosines_and_start_at_zero() -> None:
     close(table[0], torch.tensor([0.0, 0, 0, 0, 1, 1, 1, 1], dtype=torch.float64))
     close(table[:, 0], torch.arange(30).double().sin(), 1e-6)
     close(table[:, 7], (torch.arange(30).double() / 1000).cos(), 1e-6)
+
+
+FLAT = {"kind": "window", "source": 2, "target": 1, "flat_layers": 1}
+
+
+def flat_model(flat_layers: int = 1) -> Transformer:
+    return tiny_model(tiny_config(unit=FLAT | {"flat_layers": flat_layers}, max_length=24), seed=3)
+
+
+@torch.no_grad()
+def test_the_top_layers_of_a_flat_transformer_see_the_current_sentence_only() -> None:
+    """The same states as with a mask over the keys, written out for one sequence."""
+    model = flat_model()
+    source, context = random_ids([[9]], 1), 4
+    encoder, attention = model.encoder, model.encoder.layers[1].self_attention
+    assert encoder.segments is not None
+    ids = source.flatten()
+    segments = encoder.segments[[0] * context + [1] * (9 - context)]
+    embedded = encoder.embeddings(ids, torch.arange(9), segments)
+    layout = model.layout(source)
+    states = encoder.layers[0](embedded, layout.own_blocks, layout, {})
+    rows = []
+    for query in states:
+        keys = states[context:]
+        weights = attention.attention.weights(query[None], keys)  # (heads, 1, keys)
+        values = attention.attention.key_value(keys).chunk(2, -1)[1].unflatten(-1, (2, -1))
+        attended = torch.einsum("hqk,khe->qhe", weights, values).flatten(1)
+        rows.append(attention.residual.norm(query + attention.attention.output(attended)[0]))
+    expected = encoder.layers[1].residual(torch.stack(rows), encoder.layers[1].feed_forward)[context:]
+    found = model.encode(source, context=torch.tensor([[context]]))
+    torch.testing.assert_close(found.states, expected, rtol=0, atol=1e-12)
+    assert found.layout.lengths.tolist() == [[9 - context]]
+    assert found.layout.ids.tolist() == ids[context:].tolist()
+
+
+@torch.no_grad()
+def test_padding_and_neighbours_do_not_change_a_flat_transformer() -> None:
+    model = flat_model()
+    source, target = random_ids([[9, 5], [3, 0]], 1, padding=2), random_ids([[4, 6], [2, 0]], 2, first=START)
+    context = torch.tensor([[4, 0], [1, 0]])
+    encoded = model.encode(source, context=context)
+    done = model.forced_decode(encoded, target)
+    logits = done.layout.grid(model.logits(done.states))
+    for document, sentence in ((0, 0), (0, 1), (1, 0)):
+        own = source[document, sentence][source[document, sentence] != 0][None, None]
+        words = target[document, sentence][target[document, sentence] != 0][None, None]
+        alone = model.encode(own, context=context[document, sentence][None, None])
+        found = model.logits(model.forced_decode(alone, words).states)
+        torch.testing.assert_close(logits[document, sentence, : words.shape[-1]], found, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_a_flat_transformer_without_context_is_the_sentence_model() -> None:
+    """Once its segment embeddings are zero, as they are at the start."""
+    model, source = flat_model(2), random_ids([[9, 5]], 1)
+    assert model.encoder.segments is not None
+    model.encoder.segments.zero_()
+    plain = Transformer(tiny_config(), model.vocabulary).double().eval()
+    plain.load_state_dict({name: value for name, value in model.state_dict().items() if "segments" not in name})
+    torch.testing.assert_close(model.encode(source).states, plain.encode(source).states, rtol=0, atol=0)
