@@ -56,7 +56,7 @@ def close_states(one: State, other: State) -> None:
 def test_context_changes_the_logits(name: str) -> None:
     """Otherwise the tests below would show nothing."""
     model, (source, target) = model_of(name), batch()
-    alone = model.without_memory()(source, target)
+    alone = model.without_context()(source, target)
     whole = model(source, target)
     assert (whole[0, 1:] - alone[0, 1:]).abs().max() > 1e-3
 
@@ -146,4 +146,4 @@ def test_a_fresh_module_with_zero_initialisation_is_the_sentence_model(name: str
     model = Transformer(config, 23).double().eval()
     source, target = batch()
     with torch.no_grad():
-        close(model(source, target), model.without_memory()(source, target))
+        close(model(source, target), model.without_context()(source, target))

@@ -31,7 +31,7 @@ from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 
 SENTENCE = "A small fox sings."
-SMALL = TINY.model_copy(update={"memory": MemoryConfig(slots=2)})
+SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
 
 
 def damaged_file(draw: random.Random, path: Path) -> None:

@@ -305,9 +305,9 @@ def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("memory", "problem"),
     [
-        ({"slots": 8}, "its memory has slots 4, but finetune.memory.slots is 8; leave it out"),
-        ({"side": "source"}, "its memory has side both, but finetune.memory.side is source"),
-        (None, "has a memory, but finetune.memory is null; start from a sentence model"),
+        ({"slots": 8}, "its memory has slots 4, but finetune.context.slots is 8; leave it out"),
+        ({"side": "source"}, "its memory has side both, but finetune.context.side is source"),
+        (None, r"has a context \(memory\), but finetune.context is null; start from a sentence model"),
     ],
 )
 def test_a_memory_that_is_there_is_trained_on_as_it_is_but_for_its_depth(

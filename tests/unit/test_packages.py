@@ -12,6 +12,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "tram"
 ROWS = [
     {"errors"},
     {"files", "progress", "measuring", "yaml_files"},
+    {"sections"},
+    {"context_config"},
     {"config"},
     {"text"},
     {"data"},

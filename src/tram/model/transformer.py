@@ -83,9 +83,9 @@ class Transformer(nn.Module):
         """Return the context modules of both sides by the names of their sublayers."""
         return self.encoder.contexts() | self.decoder.contexts()
 
-    def without_memory(self) -> "Transformer":
+    def without_context(self) -> "Transformer":
         """Return the sentence model inside: the same layers without context modules."""
-        alone = Transformer(self.config.model_copy(update={"memory": None}), self.vocabulary)
+        alone = Transformer(self.config.model_copy(update={"context": None}), self.vocabulary)
         alone.to(self.tokens.weight).train(self.training)
         alone.load_state_dict(self.state_dict(), strict=False)  # ignores the memory's tensors
         return alone

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, with_memory
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, with_context
 from tram.data.arrays import PreparedData
 from tram.errors import InputError, RunError
 from tram.model.folder import (
@@ -98,7 +98,7 @@ class Trainer:
         return model, weights(model).keys() - loaded
 
     def model_settings(self, first: Path | None) -> ModelConfig:
-        """Return the config of the model to train: that of `first`, if there is one, and the memory of the stage."""
+        """Return the config of the model to train: that of `first`, if there is one, and the context of the stage."""
         settings = self.config.model
         if first is not None:
             about = read_model_file(first)
@@ -107,12 +107,12 @@ class Trainer:
                     f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
                 )
             settings = about.model
-            if settings.memory is not None and not isinstance(self.stage_config, FinetuneConfig):
+            if settings.context is not None and not isinstance(self.stage_config, FinetuneConfig):
                 raise InputError(
-                    f"{first}: has a memory, which single sentences cannot train; start from a sentence model"
+                    f"{first}: has a context module, which single sentences cannot train; start from a sentence model"
                 )
         if isinstance(self.stage_config, FinetuneConfig):
-            settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
+            settings = with_context(settings, self.stage_config.context, str(first or "finetune"))
         return settings
 
     def make_stage(self) -> Stage:
