@@ -510,7 +510,7 @@ def test_the_faces_of_a_unit_agree(lengths: list[list[int]], kind: tuple[str, st
     ids = random_ids(lengths)
     layout = Layout(ids)
     local = torch.randn(layout.tokens, config.d_model, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    result, last = unit(local, local, layout, unit.initial_state(len(ids)))
+    result, last, _ = unit(local, local, layout, unit.initial_state(len(ids)))
     expected, grid = layout.grid(result), layout.grid(local)
     state = unit.initial_state(len(ids))
     for t in range(ids.shape[1]):

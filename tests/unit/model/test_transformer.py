@@ -319,7 +319,7 @@ def test_gradients_equal_those_of_transformers(family: str, config: Any) -> None
 
 
 def test_sinusoids_have_sines_before_cosines_and_start_at_zero() -> None:
-    table = sinusoids(30, 8).double()
+    table = sinusoids(torch.arange(30), 8)
     assert table.shape == (30, 8)
     close(table[0], torch.tensor([0.0, 0, 0, 0, 1, 1, 1, 1], dtype=torch.float64))
     close(table[:, 0], torch.arange(30).double().sin(), 1e-6)
