@@ -64,9 +64,11 @@ def _with_context_key(values: dict[str, Any]) -> dict[str, Any]:
     """Return a section in which `memory: …`, the only context of earlier versions, is `context: {kind: memory, …}`."""
     if "memory" not in values:
         return values
-    memory = values["memory"]
+    memory, context = values["memory"], values.get("context")
+    if isinstance(context, dict) and context.get("kind", "memory") != "memory":
+        return values  # both are given: `memory` is refused as an unknown key
     if isinstance(memory, dict):
-        memory = _merge({"context": values.get("context")}, {"context": {"kind": "memory", **memory}})["context"]
+        memory = _merge({"context": context}, {"context": {"kind": "memory", **memory}})["context"]
     return {key: value for key, value in values.items() if key not in ("memory", "context")} | {"context": memory}
 
 

@@ -98,6 +98,22 @@ class TransformerXLConfig(ContextSection):
         return "none" if self.on(side) else "sentence"
 
 
+class CompressiveConfig(ContextSection):
+    """The Compressive Transformer (Rae et al. 2020): what leaves a memory like Transformer-XL's is compressed."""
+
+    kind: Literal["compressive"] = Field("compressive", description="Compressive Transformer")
+    memory_length: Positive = Field(128, description="tokens before the sentence that every layer reads as they are")
+    compressed_length: Positive = Field(128, description="compressed vectors of older tokens that every layer reads")
+    ratio: Annotated[int, Field(ge=1, le=10**6)] = Field(4, description="tokens that are compressed to one vector")
+    reconstruction: Annotated[float, Field(ge=0, le=1e6)] = Field(
+        1.0, description="weight of the loss that trains the compression"
+    )
+
+    def token_positions(self, side: Side) -> TokenPositions:
+        """Return `none` where distances take the place of positions."""
+        return "none" if self.on(side) else "sentence"
+
+
 class HANConfig(ContextSection):
     """Hierarchical attention (Miculicich et al. 2018) on top of the encoder, the decoder, or both (HAN_join)."""
 
@@ -108,4 +124,6 @@ class HANConfig(ContextSection):
     )
 
 
-ContextConfig = Annotated[MemoryConfig | TransformerXLConfig | HANConfig, Field(discriminator="kind")]
+ContextConfig = Annotated[
+    MemoryConfig | TransformerXLConfig | CompressiveConfig | HANConfig, Field(discriminator="kind")
+]

@@ -1,51 +1,24 @@
 """What every context module must do: its two faces agree, and padding, neighbours, order and storage change nothing.
 
-A new kind of context is added to `CONTEXTS`; all tests run over every member in double precision.
+A new kind of context is added to `context_kinds`; all tests run over every member in double precision.
 """
 
-import functools
 import itertools
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from context_kinds import CONTEXTS, model_of
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
 from tram.translation.lockstep import Cursor, Lockstep
 
-CONTEXTS: dict[str, dict[str, Any]] = {
-    "memory, both sides": {"memory": {"slots": 3}},
-    "memory, source side": {"memory": {"slots": 3, "side": "source"}},
-    "memory, target side": {"memory": {"slots": 2, "side": "target"}},
-    "memory, all layers": {"memory": {"slots": 2, "layers": [0, 1]}},
-    "memory, learned positions": {"memory": {"slots": 3, "positions": "learned"}},
-    "memory, pre-norm, add": {"norm": "pre", "memory": {"slots": 3, "read": "add"}},
-    "memory, pre-norm, scaled": {"norm": "pre", "memory": {"slots": 3, "read": "scaled"}},
-    "Transformer-XL, both sides": {"context": {"kind": "transformer_xl", "memory_length": 9}},
-    "Transformer-XL, source side, pre-norm": {
-        "norm": "pre",
-        "context": {"kind": "transformer_xl", "memory_length": 5, "side": "source"},
-    },
-    "Transformer-XL, target side, pre-norm": {
-        "norm": "pre",
-        "context": {"kind": "transformer_xl", "memory_length": 5, "side": "target"},
-    },
-    "HAN, encoder": {"context": {"kind": "han", "side": "source"}},
-    "HAN, decoder": {"context": {"kind": "han", "sentences": 2, "side": "target"}},
-    "HAN, join, pre-norm": {"norm": "pre", "context": {"kind": "han", "sentences": 2}},
-}
 contexts = pytest.mark.parametrize("name", CONTEXTS)
 SOURCE = [[4, 3, 6, 2, 5], [2, 5, 3, 0, 1], [3]]
 TARGET = [[3, 5, 2, 4, 4], [1, 4, 7, 0, 2], [6]]
-
-
-@functools.cache
-def model_of(name: str) -> Transformer:
-    return tiny_model(tiny_config(**CONTEXTS[name]), seed=3)
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -72,6 +45,18 @@ def test_context_changes_the_logits(name: str) -> None:
     alone = model(source[0][:, None], target[0][:, None])[:, 0]  # every sentence is a document
     close(whole[0], alone[0])
     assert (whole[1:] - alone[1:]).abs().amax((1, 2)).min() > 1e-3
+
+
+@contexts
+def test_every_parameter_of_a_context_learns(name: str) -> None:
+    model, (source, target) = tiny_model(tiny_config(**CONTEXTS[name]), seed=3), batch()
+    done = model.forced_decode(source, target)
+    extra = [loss.sum() for loss in (done.loss, done.source.loss) if loss is not None]
+    torch.stack([model.logits(done.states).square().sum(), *extra]).sum().backward()
+    for key, context in model.contexts().items():
+        for parameter, value in context.named_parameters():
+            assert value.grad is not None, f"{key}: {parameter}"
+            assert value.grad.abs().max() > 0, f"{key}: {parameter}"
 
 
 @contexts

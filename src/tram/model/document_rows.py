@@ -18,41 +18,49 @@ from tram.model.packing import Layout
 Numbers = np.ndarray[Any, Any]
 
 
-class DocumentRows:
-    """Where the rows of each document and of each sentence are. All numbers are on the CPU.
+class CarriedAndNew:
+    """Rows of several documents: those carried into a pass, then new ones. All numbers are on the CPU.
 
-    carried: (documents), how many rows of each are carried into the pass.
-    first: (documents), the first row of each document; starts, stops: (documents · sentences), of each sentence.
+    carried, new: (documents), how many there are of each; first: (documents), the first row of each document.
     """
 
-    def __init__(self, layout: Layout, carried: Tensor) -> None:
-        documents, sentences = layout.shape[:2]
-        self.layout = layout
-        self.carried: Numbers = carried.cpu().numpy()
-        counts = layout.counts.reshape(documents, sentences)
-        sizes = self.carried + counts.sum(1)
+    def __init__(self, carried: Numbers, new: Numbers, device: torch.device) -> None:
+        self.carried, self.new, self.device = carried, new, device
+        sizes = carried + new
         self.first: Numbers = np.cumsum(sizes) - sizes
-        before = np.cumsum(counts, axis=1) - counts
-        self.starts: Numbers = ((self.first + self.carried)[:, None] + before).ravel()
-        self.stops: Numbers = self.starts + layout.counts
-        self.document: Numbers = np.repeat(np.arange(documents), sentences)  # of each sentence
-        owners = np.concatenate([np.repeat(np.arange(documents), each) for each in (self.carried, counts.sum(1))])
-        order = np.argsort(owners, kind="stable")  # a document's carried rows before its tokens
+        owners = np.concatenate([np.repeat(np.arange(len(sizes)), each) for each in (carried, new)])
+        order = np.argsort(owners, kind="stable")  # a document's carried rows before its new ones
         in_order = bool((order[1:] >= order[:-1]).all())
-        self._order = None if in_order else torch.as_tensor(order, device=layout.device)
-        # Rows that there are after the sentences whose state is wanted
-        self.ends: Numbers = self.first + self.carried + counts[:, : sentences - layout.reread].sum(1)
+        self._order = None if in_order else torch.as_tensor(order, device=device)
 
-    def join(self, carried: Tensor, states: Tensor) -> Tensor:
-        """Return all rows in order. carried: (carried rows, width); states: (real tokens, width)."""
-        rows = torch.cat([carried, states])
+    def join(self, carried: Tensor, new: Tensor) -> Tensor:
+        """Return all rows in order. carried, new: (rows of all documents, width) each."""
+        rows = torch.cat([carried, new])
         return rows if self._order is None else rows.index_select(0, self._order)
 
     def indices(self, first: Numbers, stop: Numbers) -> tuple[Tensor, Tensor]:
         """Return the rows of one range per document, one after the other, and how many there are of each."""
         rows = np.concatenate([np.arange(*each) for each in zip(first, stop, strict=True)])
-        device = self.layout.device
-        return torch.as_tensor(rows, device=device), torch.as_tensor(stop - first, device=device)
+        return torch.as_tensor(rows, device=self.device), torch.as_tensor(stop - first, device=self.device)
+
+
+class DocumentRows(CarriedAndNew):
+    """Rows carried into a pass, then the tokens of all its sentences.
+
+    starts, stops: (documents · sentences), the rows of each sentence's own tokens; document: which one it is in;
+    ends: (documents), behind the sentences whose state is wanted (`Layout.reread`).
+    """
+
+    def __init__(self, layout: Layout, carried: Tensor) -> None:
+        documents, sentences = layout.shape[:2]
+        counts = layout.counts.reshape(documents, sentences)
+        super().__init__(carried.cpu().numpy(), counts.sum(1), layout.device)
+        before = np.cumsum(counts, axis=1) - counts
+        tokens = self.first + self.carried
+        self.starts: Numbers = (tokens[:, None] + before).ravel()
+        self.stops: Numbers = self.starts + layout.counts
+        self.document: Numbers = np.repeat(np.arange(documents), sentences)
+        self.ends: Numbers = tokens + counts[:, : sentences - layout.reread].sum(1)
 
 
 def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:

@@ -115,6 +115,11 @@ class State:
 
         return State({unit: {key: moved(value) for key, value in state.items()} for unit, state in self.units.items()})
 
+    def is_floating_point(self) -> bool:
+        """Return whether all values are fractions."""
+        values = [value for state in self.units.values() for value in state.values()]
+        return all((v.values if isinstance(v, Ragged) else v).is_floating_point() for v in values)
+
     def detach(self) -> "State":
         """Return a copy that no gradient goes through."""
         return self.map(lambda value: value.detach().clone())

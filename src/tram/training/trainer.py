@@ -52,7 +52,7 @@ from tram.training.optimizers import (
     set_rate,
 )
 from tram.training.precision import Precision
-from tram.training.processes import make_accelerator, on_main, share_parameters
+from tram.training.processes import from_all, make_accelerator, on_main, share_parameters
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
@@ -282,7 +282,7 @@ class Trainer:
         """Write a checkpoint and remove those that are no longer needed."""
         if name := not_finite(self.model.named_parameters()):
             raise self.diverged(f"a value of `{name}`", math.nan)
-        position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
+        position = self.stage.join_tensors(from_all(self.stage.tensors()))
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
             progress = self.standing.model_dump() | about | self.precision.state()

@@ -333,7 +333,8 @@ class Translator:
 
     def translate_ids(self, sentences: list[Ids]) -> list[Found]:
         """Return the hypotheses (ids, score) of one batch of sentences, given as ids of text, none empty."""
-        source = document_ids([[self.special.source(ids) for ids in sentences]]).to(self.model.device)
+        # Each is a document of its own: a context module must not see the others
+        source = document_ids([[self.special.source(ids)] for ids in sentences]).to(self.model.device)
         with torch.inference_mode():
             encoded = self.model.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]

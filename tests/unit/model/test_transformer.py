@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers import START, VOCABULARY, random_ids, shake, tiny_config, tiny_model
-from tram.model.layers import Residual, sinusoids
+from tram.model.layers import Residual
+from tram.model.positions import sinusoids
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 

@@ -1,7 +1,8 @@
 """Which context module goes into which seat: the settings `context: {kind: …}` turned into modules."""
 
 from tram.config import MemoryConfig, ModelConfig
-from tram.context_config import HANConfig, TransformerXLConfig
+from tram.context_config import CompressiveConfig, HANConfig, TransformerXLConfig
+from tram.model.contexts.compressive import Compressive, DistanceTable
 from tram.model.contexts.han import HAN
 from tram.model.contexts.memory import Memory
 from tram.model.contexts.relative import QueryBiases
@@ -25,5 +26,9 @@ def place_contexts(encoder: Encoder, decoder: Decoder, config: ModelConfig) -> N
             biases = QueryBiases(config.d_model, config.heads)
             for layer in stack.layers:
                 layer.self_attention.context = TransformerXL(config, context, biases)
+        elif isinstance(context, CompressiveConfig):
+            table = DistanceTable(config, context)
+            for layer in stack.layers:
+                layer.self_attention.context = Compressive(config, context, table, len(stack.layers))
         elif isinstance(context, HANConfig):
             stack.context = HAN(config, context)

@@ -10,7 +10,6 @@ Subclasses say which rows are read, what R is, and what is kept for the sentence
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from tram.model.attention import Attention
 from tram.model.contexts.base import AttentionContext, Host, OwnTokens
-from tram.model.document_rows import DocumentRows, Numbers, ranges
+from tram.model.document_rows import Numbers, ranges
 from tram.model.packing import Layout, Rectangles, by_length
 from tram.model.state import ContextState, tensor
 
@@ -79,20 +78,13 @@ class Reading:
 class RelativeAttention(AttentionContext):
     """Self-attention over earlier rows and the own sentence, with distances in place of positions."""
 
-    biases: QueryBiases | None = None
+    def __init__(self, biases: QueryBiases | None) -> None:
+        super().__init__()
+        self.biases = biases
 
     def distance_keys(self, distances: Tensor) -> Tensor:
         """Return R: (distances) → (distances, heads, head width). Distances into the future are negative."""
         raise NotImplementedError
-
-    def past(self, rows: DocumentRows) -> list[tuple[Numbers, Numbers]]:
-        """Return the ranges of rows that each sentence reads from before itself, the nearest last."""
-        raise NotImplementedError
-
-    def reading(self, layout: Layout, rows: DocumentRows, causal: bool, own: Numbers, settings: Any) -> Reading:
-        """Return which rows all sentences read; layers with equal `settings` share it."""
-        key = (settings, causal, tuple(rows.carried.tolist()), bool(own is rows.starts))
-        return layout.memo(key, lambda: Reading(layout, self.past(rows), own, causal))
 
     def read(self, attention: Attention, reading: Reading, queries: Tensor, keys_values: Tensor) -> Tensor:
         """Attend from all tokens. queries: (real tokens, d_model); keys_values: (rows, 2 · d_model), projected."""
@@ -144,10 +136,18 @@ class RelativeAttention(AttentionContext):
         return output
 
     @staticmethod
-    def padded_keys(attention: Attention, keys_values: Tensor, lengths: Tensor) -> ContextState:
-        """Return what `step` needs of projected rows, (rows, 2 · d_model), of which documents have `lengths`."""
-        stops = np.cumsum(lengths.cpu().numpy())
-        rows, real = ranges((stops - lengths.cpu().numpy(), stops))
+    def padded_keys(attention: Attention, keys_values: Tensor, parts: list[Tensor]) -> ContextState:
+        """Return what `step` needs of the rows before a sentence.
+
+        keys_values: (rows, 2 · d_model), projected: the rows of all documents, part by part; parts: (documents) each,
+        how many rows a document has in this part.
+        """
+        offset, places = 0, []
+        for lengths in (part.cpu().numpy() for part in parts):
+            stops = offset + np.cumsum(lengths)
+            places.append((stops - lengths, stops))
+            offset += int(lengths.sum())
+        rows, real = ranges(*places)
         slots = torch.as_tensor(rows, device=keys_values.device)
         seen = keys_values.index_select(0, slots.flatten()).unflatten(0, slots.shape)
         keys, values = (attention.split(part).contiguous() for part in seen.chunk(2, -1))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tram.config import ModelConfig
 from tram.context_config import TransformerXLConfig
 from tram.model.contexts.base import Host, Result
-from tram.model.contexts.relative import QueryBiases, RelativeAttention
+from tram.model.contexts.relative import QueryBiases, Reading, RelativeAttention
 from tram.model.document_rows import DocumentRows, Numbers
 from tram.model.packing import Layout
 from tram.model.positions import sinusoids
@@ -29,10 +29,9 @@ class TransformerXL(RelativeAttention):
     """Self-attention of one layer over the sentence and the tokens before it. State: `inputs` of those tokens."""
 
     def __init__(self, config: ModelConfig, settings: TransformerXLConfig, biases: QueryBiases) -> None:
-        super().__init__()
+        super().__init__(biases)
         self.memory_length = settings.memory_length
         self.heads = config.heads
-        self.biases = biases
         self.distance = nn.Linear(config.d_model, config.d_model, bias=False)  # W_r
         nn.init.xavier_uniform_(self.distance.weight)
 
@@ -51,14 +50,17 @@ class TransformerXL(RelativeAttention):
         keys, own = memory, rows.starts
         if torch.is_grad_enabled():  # the own tokens once more, with their gradient
             keys, own = torch.cat([memory, inputs]), len(memory) + layout.starts
-        reading = self.reading(layout, rows, host.causal, own, self.memory_length)
+        reading = layout.memo(
+            ("transformer_xl", self.memory_length, host.causal, len(keys), tuple(rows.carried.tolist())),
+            lambda: Reading(layout, [self.past(rows)], own, host.causal),
+        )
         attention = host.attention
         queries, keys_values = attention.query(host.norm(inputs)), attention.key_value(host.norm(keys))
         return Result(self.read(attention, reading, queries, keys_values), after)
 
-    def past(self, rows: DocumentRows) -> list[tuple[Numbers, Numbers]]:
+    def past(self, rows: DocumentRows) -> tuple[Numbers, Numbers]:
         """Return the last `memory_length` rows before each sentence."""
-        return [((rows.starts - self.memory_length).clip(min=rows.first[rows.document]), rows.starts)]
+        return (rows.starts - self.memory_length).clip(min=rows.first[rows.document]), rows.starts
 
     def kept(self, rows: DocumentRows, memory: Tensor) -> ContextState:
         """Return the state after a pass: the last rows of each document."""
@@ -74,7 +76,7 @@ class TransformerXL(RelativeAttention):
     def precompute(self, state: ContextState, host: Host) -> ContextState:
         """Return the keys and values of the memory."""
         carried = ragged(state["inputs"])
-        return self.padded_keys(host.attention, host.attention.key_value(host.norm(carried.values)), carried.lengths)
+        return self.padded_keys(host.attention, host.attention.key_value(host.norm(carried.values)), [carried.lengths])
 
     def update_input(self, inputs: Tensor, host: Host) -> Tensor:
         """Return the layer's input, which the sentences that follow read."""
