@@ -48,6 +48,24 @@ def test_context_changes_the_logits(name: str) -> None:
 
 
 @contexts
+@torch.no_grad()
+def test_sentences_beyond_the_reach_change_nothing(name: str) -> None:
+    """Modules feed each other: what one reads has read as far back as the others reach."""
+    model = model_of(name)
+    reaches = [context.reach for context in model.contexts().values()]
+    if None in reaches:
+        pytest.skip("no bound in sentences")
+    reach = sum(each for each in reaches if each is not None)
+    lengths = [[3] * (reach + 2)]
+    source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=START)
+    changed = source.clone()
+    changed[0, 0, 1:] = source[0, 0, 1:] % 7 + 11
+    difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
+    assert difference[1] > 1e-6
+    assert difference[-1] == 0
+
+
+@contexts
 def test_every_parameter_of_a_context_learns(name: str) -> None:
     model, (source, target) = tiny_model(tiny_config(**CONTEXTS[name]), seed=3), batch()
     done = model.forced_decode(source, target)

@@ -47,13 +47,13 @@ class Result(NamedTuple):
 class Context(nn.Module):
     """What all context modules have in common.
 
-    depth: how many sentences a gradient goes back through the state; 0: the state is always detached. Training reads as
-    many sentences again at the edges of its pieces.
-    sentences: how many earlier sentences the module itself reads; None: there is no such bound.
+    reach: how many sentences back the module itself reads; None: as far as what it carries goes. depth: how many
+    sentences back a gradient goes through the state; 0: the state is always detached. At the edges of its pieces,
+    training reads as many sentences again.
     """
 
+    reach: int | None = None
     depth: int | Literal["full"] = 0
-    sentences: int | None = None
 
     def __init__(self) -> None:
         super().__init__()

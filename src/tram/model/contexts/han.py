@@ -37,7 +37,7 @@ class HAN(StackContext):
     def __init__(self, config: ModelConfig, settings: HANConfig) -> None:
         super().__init__()
         d_model = config.d_model
-        self.sentences: int = settings.sentences
+        self.reach: int = settings.sentences
         self.word_query_norm = nn.LayerNorm(d_model)
         self.word_attention = Attention(d_model, config.heads)
         self.word_norm = nn.LayerNorm(d_model)
@@ -52,7 +52,7 @@ class HAN(StackContext):
 
     def initial_state(self, documents: int) -> ContextState:
         """Return no words for every sentence."""
-        return {self.key(j): Ragged.empty(documents, self.gate.bias[None]) for j in range(1, self.sentences + 1)}
+        return {self.key(j): Ragged.empty(documents, self.gate.bias[None]) for j in range(1, self.reach + 1)}
 
     @staticmethod
     def key(distance: int) -> str:
@@ -76,8 +76,8 @@ class HAN(StackContext):
         for group, queries in zip(groups, rectangles.pad(states), strict=True):
             rows, real = ranges((first[group].ravel(), stop[group].ravel()))
             slots = torch.as_tensor(history.order[rows], device=layout.device)
-            seen = keys_values.index_select(0, slots.flatten()).unflatten(0, (len(group), self.sentences, -1))
-            mask = torch.as_tensor(real, device=layout.device).unflatten(0, (len(group), self.sentences))
+            seen = keys_values.index_select(0, slots.flatten()).unflatten(0, (len(group), self.reach, -1))
+            mask = torch.as_tensor(real, device=layout.device).unflatten(0, (len(group), self.reach))
             result = self.read(queries.unflatten(0, (len(group), -1)), seen, mask)
             results.append(result.flatten(0, 1))
         return Result(rectangles.unpad(results), kept)
@@ -134,8 +134,8 @@ class HAN(StackContext):
         rows, real = ranges((first.ravel(), stop.ravel()))
         keys_values = self.word_attention.key_value(torch.cat([value.values for value in carried]))
         slots = torch.as_tensor(rows, device=keys_values.device)
-        seen = keys_values.index_select(0, slots.flatten()).unflatten(0, (len(first), self.sentences, slots.shape[1]))
-        mask = torch.as_tensor(real, device=slots.device).unflatten(0, (len(first), self.sentences))
+        seen = keys_values.index_select(0, slots.flatten()).unflatten(0, (len(first), self.reach, slots.shape[1]))
+        mask = torch.as_tensor(real, device=slots.device).unflatten(0, (len(first), self.reach))
         return {"keys_values": seen, "real": mask}
 
     def update_input(self, states: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ class HAN(StackContext):
         return {self.key(j): after[j - 1] for j in self._distances()}
 
     def _distances(self) -> range:
-        return range(1, self.sentences + 1)
+        return range(1, self.reach + 1)
 
     def _carried(self, state: ContextState, distance: int) -> Ragged:
         return ragged(state[self.key(distance)])
