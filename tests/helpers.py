@@ -68,7 +68,7 @@ def make_translator(prepared: Path, side: str = "both", norm: str = "post", slot
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
     memory = MemoryConfig.model_validate({"slots": slots, "side": side, "read": "norm" if norm == "post" else "add"})
-    config = TINY.model_copy(update={"memory": memory, "norm": norm, "encoder_layers": 2, "decoder_layers": 2})
+    config = TINY.model_copy(update={"context": memory, "norm": norm, "encoder_layers": 2, "decoder_layers": 2})
     model = Transformer(config, text.vocabulary).double()
     shake(model, seed=2)
     return Translator(model, text, guards=False)

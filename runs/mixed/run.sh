@@ -63,7 +63,7 @@ import sys
 from tram import Translator
 
 translator = Translator.load(sys.argv[1])
-Translator(translator.model.without_memory(), translator.text).save(sys.argv[2])
+Translator(translator.model.without_context(), translator.text).save(sys.argv[2])
 PYTHON
 else
     say "1  (a) Prepare both corpora ($out/prepared) and train the sentence model ($out/base)"

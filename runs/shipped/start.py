@@ -35,7 +35,7 @@ def main() -> None:
     given = parser.parse_args()
     old = Translator.load(given.old)
     text = with_reserved(old.text)
-    model = old.model if given.base else old.model.without_memory()
+    model = old.model if given.base else old.model.without_context()
     trained = weights(load_model(given.base)) if given.base else {}
     new = Transformer(model.config, text.vocabulary)
     torch.manual_seed(2)

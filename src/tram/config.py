@@ -10,146 +10,71 @@ value is refused with its name, the file and the closest valid key.
 
 import difflib
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
+from tram.context_config import ContextConfig, ContextSection, ContextSide, MemoryConfig
 from tram.errors import InputError
 from tram.files import write_text
+from tram.sections import Count, FilePath, Fraction, Layers, Positions, Positive, Rate, Section, Width, usable_path
+from tram.unit_config import SentenceUnit, UnitConfig
 from tram.yaml_files import parse_yaml, read_yaml, short, short_repr
 
-# No number is larger than anything that makes sense, so that a slip of the keyboard is not an endless loop.
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Rate = Annotated[float, Field(gt=0, le=1e38)]
-Count = Annotated[int, Field(ge=0, le=10**9)]
-Positive = Annotated[int, Field(ge=1, le=10**9)]
-Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
-Layers = Annotated[int, Field(ge=1, le=500)]
-Positions = Annotated[int, Field(ge=1, le=10**6)]
-WindowSize = Annotated[int, Field(ge=1, le=1000)]  # in sentences
-MemorySide = Literal["source", "target", "both"]  # encoder, decoder or both
+__all__ = [
+    "Config",
+    "ContextConfig",
+    "ContextSection",
+    "ContextSide",
+    "FinetuneConfig",
+    "MemoryConfig",
+    "ModelConfig",
+    "Positive",
+    "Section",
+    "TrainConfig",
+    "checked",
+    "read_extended",
+    "read_yaml",
+    "with_context",
+    "write_yaml",
+]
 S = TypeVar("S", bound="Section")
 
 
-def _usable_path(path: Path) -> Path:
-    try:
-        parts = [part.encode() for part in path.parts]
-    except UnicodeEncodeError:
-        raise ValueError("the path contains a lone surrogate") from None
-    if any(b"\0" in part or len(part) > 255 for part in parts) or sum(map(len, parts)) + len(parts) > 4000:
-        raise ValueError("the path contains a null character or is too long")
-    return path
+class WithContext(Section):
+    """A section that names a context module."""
 
+    context: ContextConfig | None = Field(None, description="the context module; null: none")
 
-FilePath = Annotated[Path, AfterValidator(_usable_path)]
-
-
-class Section(BaseModel):
-    """A part of the config: frozen, and closed to unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    RENAMED: ClassVar[dict[str, str]] = {}  # keys of earlier versions, and their current names
-    REMOVED: ClassVar[dict[str, Any]] = {}  # keys of earlier versions, and the value that had no effect
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_former_keys(cls, values: Any) -> Any:
-        return cls.with_current_keys(values) if isinstance(values, dict) else values
+    @property
+    def memory(self) -> MemoryConfig | None:
+        """The recurrent memory, if that is the context."""
+        return self.context if isinstance(self.context, MemoryConfig) else None
 
     @classmethod
     def with_current_keys(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return `values` with keys of earlier versions renamed, or removed if they had no effect."""
-        current = {}
-        for key, value in values.items():
-            if key in cls.REMOVED and value == cls.REMOVED[key]:
-                continue
-            new_key = cls.RENAMED.get(key, key)
-            current[key if new_key in values else new_key] = value  # both names: the former one is refused
-        return current
+        """Return `values` with keys of earlier versions renamed; `memory` is now a kind of `context`."""
+        return _with_context_key(super().with_current_keys(values))
 
 
-class MemoryConfig(Section):
-    """The recurrent memory; the defaults are the paper's."""
-
-    slots: Width = Field(16, description="number of memory vectors, d_M in the paper")
-    side: MemorySide = Field("both", description="memory in the encoder, the decoder, or both")
-    layers: tuple[Annotated[int, Field(ge=-500, lt=500)], ...] = Field(
-        (-1,), min_length=1, max_length=500, description="layers with a memory; 0 is the first, -1 the last"
-    )
-    positions: Literal["sinusoidal", "learned"] = Field("sinusoidal", description="position encoding of the slots")
-    read: Literal["norm", "add", "scaled"] = Field(
-        "norm",
-        description="norm: LN(h + MHA), the authors'; add: h + MHA, which starts exactly at the sentence model; "
-        "scaled: h + |h| MHA, the same for pre-norm models, whose states are many times larger than the memory output",
-    )
-    depth: Positive | Literal["full"] = Field(
-        1, description="number of updates that gradients flow back through: 1 (the paper's), k, or full"
-    )
-
-    @field_validator("depth", mode="before")
-    @classmethod
-    def _check_depth(cls, depth: Any) -> Any:
-        if depth == 0:
-            raise ValueError("with depth 0 no gradient would ever reach the update attention; set 1, more, or full")
-        return depth
-
-    def layer_numbers(self, layers: int) -> list[int]:
-        """Return the layers of one side that have a memory, counted from 0."""
-        for layer in self.layers:
-            if not -layers <= layer < layers:
-                raise ValueError(f"memory.layers: there is no layer {layer}, the model has 0 to {layers - 1}")
-        return sorted({layer % layers for layer in self.layers})
+def _with_context_key(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a section in which `memory: …`, the only context of earlier versions, is `context: {kind: memory, …}`."""
+    if "memory" not in values:
+        return values
+    memory, context = values["memory"], values.get("context")
+    if isinstance(context, dict) and context.get("kind", "memory") != "memory":
+        return values  # both are given: `memory` is refused as an unknown key
+    if isinstance(memory, dict):
+        memory = _merge({"context": context}, {"context": {"kind": "memory", **memory}})["context"]
+    return {key: value for key, value in values.items() if key not in ("memory", "context")} | {"context": memory}
 
 
-class SentenceUnit(Section):
-    """Every sentence is a sequence of its own."""
-
-    kind: Literal["sentence"] = "sentence"
-
-
-class WindowUnit(Section):
-    """A sentence with those before it, sliding by one (Tiedemann and Scherrer 2017): 2+1, 2+2, k+k."""
-
-    kind: Literal["window"] = "window"
-    source: WindowSize = Field(2, description="sentences of the source sequence: the current one and those before it")
-    target: WindowSize = Field(
-        2, description="sentences of the target sequence; those before the current one are a given prefix in decoding"
-    )
-    loss: Literal["current", "all"] = Field(
-        "current", description="target sentences that are trained on: the current one, or all of the window"
-    )
-    flat_layers: Count = Field(0, description="top encoder layers without the context, as in Flat-Transformer; 0: none")
-
-    @model_validator(mode="after")
-    def _check_target(self) -> Self:
-        if self.target > self.source:
-            raise ValueError(f"unit.target ({self.target}) must not exceed unit.source ({self.source})")
-        return self
-
-
-class BlockUnit(Section):
-    """Runs of k sentences, translated at once (k-to-k)."""
-
-    kind: Literal["block"] = "block"
-    sentences: Positive = Field(4, description="maximum number of sentences per sequence")
-    tokens: Positions = Field(
-        512, description="a sentence joins while the sum of its longer side + 2 over all sentences stays below this"
-    )
-
-
-class DocumentUnit(BlockUnit):
-    """Segments of a document as long as possible; the defaults are G-Transformer's."""
-
-    kind: Literal["document"] = "document"  # type: ignore[assignment]
-    sentences: Positive = Field(1000, description="maximum number of sentences per sequence")
-
-
-UnitConfig = Annotated[SentenceUnit | WindowUnit | BlockUnit | DocumentUnit, Field(discriminator="kind")]
-
-
-class ModelConfig(Section):
+class ModelConfig(WithContext):
     """The Transformer; the defaults are the paper's transformer-base in the authors' BART layout."""
 
     d_model: Width = Field(512, description="width of the hidden states")
@@ -174,7 +99,7 @@ class ModelConfig(Section):
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
-    memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
+    context: ContextConfig | None = Field(None, description="the context module; none: a sentence model")
     unit: UnitConfig = Field(SentenceUnit(), description="what is translated as one sequence, by its kind")
 
     @model_validator(mode="after")
@@ -185,26 +110,13 @@ class ModelConfig(Section):
             raise ValueError(f"d_model ({self.d_model}) must be even: one half is sines, the other cosines")
         if self.max_length > self.max_positions:
             raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
-        if self.memory is not None:
-            if self.norm == "pre" and self.memory.read == "norm":
-                raise ValueError("a pre-norm model needs memory.read: scaled or add; norm is for post-norm models")
-            if self.memory.side != "target":
-                self.memory.layer_numbers(self.encoder_layers)
-            if self.memory.side != "source":
-                self.memory.layer_numbers(self.decoder_layers)
+        if self.context is not None:
+            self.context.check(self)
             if self.unit.kind != "sentence":
-                raise ValueError(f"a memory reads sentence by sentence; unit.kind {self.unit.kind} needs memory: null")
-        if isinstance(self.unit, WindowUnit) and self.unit.source * self.max_length > self.max_positions:
-            raise ValueError(
-                f"unit: {self.unit.source} sentences of max_length {self.max_length} may need "
-                f"{self.unit.source * self.max_length} positions, more than max_positions ({self.max_positions})"
-            )
-        if isinstance(self.unit, WindowUnit) and self.unit.flat_layers > self.encoder_layers:
-            raise ValueError(
-                f"unit.flat_layers ({self.unit.flat_layers}): the encoder has {self.encoder_layers} layers"
-            )
-        if isinstance(self.unit, BlockUnit) and self.unit.tokens > self.max_positions:
-            raise ValueError(f"unit.tokens ({self.unit.tokens}) must not exceed max_positions ({self.max_positions})")
+                raise ValueError(
+                    f"a context module reads sentence by sentence; unit.kind {self.unit.kind} needs context: null"
+                )
+        self.unit.check(self)
         return self
 
 
@@ -246,8 +158,8 @@ class TrainConfig(Section):
     log_every: Positive = Field(50, description="updates between two lines of metrics.jsonl")
 
 
-class FinetuneConfig(TrainConfig):
-    """The second stage: finetuning on whole documents, with the memory; the defaults are the paper's for TED."""
+class FinetuneConfig(WithContext, TrainConfig):
+    """The second stage: finetuning on whole documents, with a context; the defaults are the paper's for TED."""
 
     RENAMED: ClassVar[dict[str, str]] = TrainConfig.RENAMED | {"like": "max_length_gap"}
     REMOVED: ClassVar[dict[str, Any]] = {"foretell": 0, "memory_dropout": None}
@@ -255,13 +167,14 @@ class FinetuneConfig(TrainConfig):
     start: FilePath = Field(
         Path("train"), description="`train`: the first stage's best model; `nothing`: random weights; or a model folder"
     )
-    memory: MemoryConfig | None = Field(
-        MemoryConfig(), description="null: the control run, the sentence model finetuned in the same way"
+    context: ContextConfig | None = Field(
+        MemoryConfig(),
+        description="the context module; null: the control run, the sentence model finetuned in the same way",
     )
     unit: UnitConfig | None = Field(
         None,
         description="what is translated as one sequence from this stage on; null: as before. With a window, block or "
-        "document, batches are made as in the first stage, and `memory` must be null",
+        "document, batches are made as in the first stage, and `context` must be null",
     )
     lr: Rate = Field(6e-5, description="peak learning rate of loaded parameters")
     lr_new: Rate = Field(3e-4, description="peak learning rate of new parameters")
@@ -304,18 +217,18 @@ class Config(Section):
     seed: int = Field(1, ge=0, lt=2**63, description="random seed of the weights, the data order and dropout")
     model: ModelConfig = Field(ModelConfig(), description="the Transformer")
     train: TrainConfig | None = Field(TrainConfig(), description="first stage: a sentence model; null: none")
-    finetune: FinetuneConfig | None = Field(None, description="second stage: documents with the memory; null: none")
+    finetune: FinetuneConfig | None = Field(None, description="second stage: documents with a context; null: none")
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
         if self.train is None and self.finetune is None:
             raise ValueError("neither train nor finetune is set; configure at least one stage")
-        if self.model.memory is not None:
-            raise ValueError("model.memory: the memory belongs to the second stage; set finetune.memory")
+        if self.model.context is not None:
+            raise ValueError("model.context: the context belongs to the second stage; set finetune.context")
         if self.train is None and self.finetune is not None and str(self.finetune.start) == "train":
             raise ValueError("finetune.start is `train` but there is no first stage; set a model folder or `nothing`")
         if self.finetune is not None:
-            changes: dict[str, Any] = {"memory": self.finetune.memory}
+            changes: dict[str, Any] = {"context": self.finetune.context}
             if str(self.finetune.start) in ("train", "nothing"):  # else the sizes of another model decide
                 changes["unit"] = self.finetune.unit or self.model.unit
             ModelConfig(**self.model.model_dump() | changes)  # raises if they do not fit
@@ -336,14 +249,17 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
 
     extended_by: the files that extend this one, to detect a cycle
     """
-    values = read_yaml(path)
+    values = {
+        name: _with_context_key(section) if isinstance(section, dict) else section
+        for name, section in read_yaml(path).items()
+    }
     base = values.pop("extends", None)
     if base is None:
         return values, []
     if not isinstance(base, str):
         raise InputError(f"{path}: `extends`: give the path of one YAML file, not {short(base)}; correct this key")
     try:
-        base_file = _usable_path(path.parent / base)
+        base_file = usable_path(path.parent / base)
     except ValueError as error:
         raise InputError(f"{path}: `extends`: {error}; correct this key") from None
     chain = (*extended_by, path)
@@ -357,11 +273,18 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
 
 
 def _merge(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return both mappings as one; sections are merged recursively, and other values of `own` win."""
+    """Return both mappings as one; sections are merged recursively, and other values of `own` win.
+
+    A section of another `kind` replaces the inherited one: their keys have nothing to do with each other.
+    """
     merged = dict(inherited)
     for key, value in own.items():
         below = merged.get(key)
-        merged[key] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        if isinstance(below, dict) and isinstance(value, dict):
+            replaced = None not in (kinds := (below.get("kind"), value.get("kind"))) and kinds[0] != kinds[1]
+            merged[key] = value if replaced else _merge(below, value)
+        else:
+            merged[key] = value
     return merged
 
 
@@ -375,28 +298,32 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        fields = {name for key in _keys(kind) for name in key.split(".")}
-        unknown = first["type"] == "extra_forbidden"
-        *outer, last = first["loc"] or ("",)
-        # Pydantic also names the branches of a union, which are not keys.
-        key = ".".join(short(str(part)) for part in (*outer, last) if part in fields or (unknown and part is last))
-        if unknown:
-            near = difflib.get_close_matches(key, _keys(kind), n=1, cutoff=0.3)
-            hint = f"; did you mean `{near[0]}`?" if near else f"; the keys are {', '.join(_keys(kind))}"
-            raise InputError(f"{where}: unknown key `{key}`{hint}") from None
-        if first["type"] == "union_tag_invalid":
-            kinds = [kind.strip("'") for kind in first["ctx"]["expected_tags"].split(", ")]
-            near = difflib.get_close_matches(first["ctx"]["tag"], kinds, n=1, cutoff=0.3)
-            hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(kinds)}"
-            raise InputError(f"{where}: `{key}`: there is no kind `{short(first['ctx']['tag'])}`; {hint}") from None
-        if first["type"] == "union_tag_not_found":
-            raise InputError(f"{where}: the key `{key}.kind` is missing; add it") from None
-        if first["type"] == "missing" and last in fields:
-            raise InputError(f"{where}: the key `{key}` is missing; add it") from None
-        problem = first["msg"].removeprefix("Value error, ")
-        found = "" if isinstance(first["input"], dict) else f", not {short_repr(first['input'])}"
-        raise InputError(f"{where}: `{key or kind.__name__}`: {problem}{found}; correct this key") from None
+        raise InputError(f"{where}: {_problem(kind, error.errors()[0])}") from None
+
+
+def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
+    """Return one sentence on the first thing that is wrong with a section."""
+    keys = _keys(kind, chosen=error["loc"])
+    fields = {name for key in keys for name in key.split(".")}
+    unknown = error["type"] == "extra_forbidden"
+    *outer, last = error["loc"] or ("",)
+    # Pydantic also names the branches of a union, which are not keys.
+    key = ".".join(short(str(part)) for part in (*outer, last) if part in fields or (unknown and part is last))
+    if unknown:
+        near = difflib.get_close_matches(key, keys, n=1, cutoff=0.3)
+        hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(keys)}"
+        return f"unknown key `{key}`; {hint}"
+    if error["type"] == "union_tag_invalid":
+        kinds, tag = re.findall(r"\w+", error["ctx"]["expected_tags"]), str(error["ctx"]["tag"])
+        near = difflib.get_close_matches(tag, kinds, n=1, cutoff=0)
+        return f"`{key}.kind`: there is no kind `{short(tag)}`; did you mean `{near[0]}`? All: {', '.join(kinds)}"
+    if error["type"] == "union_tag_not_found" and isinstance(error["input"], dict):
+        return f"the key `{key}.kind` is missing; add it, for example `kind: memory`"
+    if error["type"] == "missing" and last in fields:
+        return f"the key `{key}` is missing; add it"
+    problem = error["msg"].removeprefix("Value error, ")
+    found = "" if isinstance(error["input"], dict) else f", not {short_repr(error['input'])}"
+    return f"`{key or kind.__name__}`: {problem}{found}; correct this key"
 
 
 def _set(values: dict[str, Any], override: str) -> None:
@@ -417,31 +344,43 @@ def _set(values: dict[str, Any], override: str) -> None:
         raise InputError(f"{name}: `{short(text)}` is not a YAML value; put it in quotes") from None
 
 
-def _keys(kind: type[BaseModel], prefix: str = "") -> list[str]:
+def _keys(kind: type[BaseModel], prefix: str = "", chosen: Sequence[int | str] = ()) -> list[str]:
+    """Return the keys of a section and of those in it; of alternatives by `kind`, only the chosen one if there is."""
     keys = []
     for name, field in kind.model_fields.items():
         keys.append(prefix + name)
-        for part in (field.annotation, *get_args(field.annotation)):
-            if isinstance(part, type) and issubclass(part, Section):
-                keys += _keys(part, f"{prefix}{name}.")
-    return keys
+        sections = _sections(field.annotation)
+        of_kind = [section for section in sections if section.model_fields.get("kind", field).default in chosen]
+        for section in of_kind or sections:
+            keys += _keys(section, f"{prefix}{name}.", chosen)
+    return list(dict.fromkeys(keys))
 
 
-def with_memory(model: ModelConfig, memory: MemoryConfig | None, start: str) -> ModelConfig:
-    """Return the config of the model to finetune: `model` with `memory`.
+def _sections(annotation: Any) -> list[type[Section]]:
+    """Return the sections that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]
 
-    A memory that the model already has is kept; only its depth may change.
+
+def with_context(model: ModelConfig, context: ContextSection | None, start: str) -> ModelConfig:
+    """Return the config of the model to finetune: `model` with `context`.
+
+    A context that the model already has is kept; only the gradient depth of a memory may change.
     """
-    if model.memory is not None:
-        if memory is None:
-            raise InputError(f"{start}: has a memory, but finetune.memory is null; start from a sentence model")
-        current = model.memory.model_dump()
-        requested = memory.model_dump(include=memory.model_fields_set)
-        for key in requested:
-            if key != "depth" and requested[key] != current[key]:
+    if model.context is not None:
+        kind = model.context.kind
+        if context is None:
+            raise InputError(
+                f"{start}: has a context ({kind}), but finetune.context is null; start from a sentence model"
+            )
+        current = model.context.model_dump()
+        requested = context.model_dump(include=context.model_fields_set)
+        for key in sorted(requested, key=lambda key: key != "kind"):
+            if key != "depth" and requested[key] != current.get(key):
                 raise InputError(
-                    f"{start}: its memory has {key} {current[key]}, but finetune.memory.{key} is {requested[key]};"
+                    f"{start}: its {kind} has {key} {current.get(key)}, but finetune.context.{key} is {requested[key]};"
                     " leave it out or start from a sentence model"
                 )
-        memory = model.memory.model_copy(update=requested)
-    return checked(ModelConfig, model.model_dump() | {"memory": memory}, start)
+        context = model.context.model_copy(update=requested)
+    return checked(ModelConfig, model.model_dump() | {"context": context}, start)

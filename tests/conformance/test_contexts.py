@@ -1,39 +1,24 @@
 """What every context module must do: its two faces agree, and padding, neighbours, order and storage change nothing.
 
-A new kind of context is added to `CONTEXTS`; all tests run over every member in double precision.
+A new kind of context is added to `context_kinds`; all tests run over every member in double precision.
 """
 
-import functools
 import itertools
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from context_kinds import CONTEXTS, model_of
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
 from tram.translation.lockstep import Cursor, Lockstep
 
-CONTEXTS: dict[str, dict[str, Any]] = {
-    "memory, both sides": {"memory": {"slots": 3}},
-    "memory, source side": {"memory": {"slots": 3, "side": "source"}},
-    "memory, target side": {"memory": {"slots": 2, "side": "target"}},
-    "memory, all layers": {"memory": {"slots": 2, "layers": [0, 1]}},
-    "memory, learned positions": {"memory": {"slots": 3, "positions": "learned"}},
-    "memory, pre-norm, add": {"norm": "pre", "memory": {"slots": 3, "read": "add"}},
-    "memory, pre-norm, scaled": {"norm": "pre", "memory": {"slots": 3, "read": "scaled"}},
-}
 contexts = pytest.mark.parametrize("name", CONTEXTS)
 SOURCE = [[4, 3, 6, 2, 5], [2, 5, 3, 0, 1], [3]]
 TARGET = [[3, 5, 2, 4, 4], [1, 4, 7, 0, 2], [6]]
-
-
-@functools.cache
-def model_of(name: str) -> Transformer:
-    return tiny_model(tiny_config(**CONTEXTS[name]), seed=3)
 
 
 def batch() -> tuple[Tensor, Tensor]:
@@ -56,9 +41,40 @@ def close_states(one: State, other: State) -> None:
 def test_context_changes_the_logits(name: str) -> None:
     """Otherwise the tests below would show nothing."""
     model, (source, target) = model_of(name), batch()
-    alone = model.without_memory()(source, target)
-    whole = model(source, target)
-    assert (whole[0, 1:] - alone[0, 1:]).abs().max() > 1e-3
+    whole = model(source, target)[0]
+    alone = model(source[0][:, None], target[0][:, None])[:, 0]  # every sentence is a document
+    close(whole[0], alone[0])
+    assert (whole[1:] - alone[1:]).abs().amax((1, 2)).min() > 1e-3
+
+
+@contexts
+@torch.no_grad()
+def test_sentences_beyond_the_reach_change_nothing(name: str) -> None:
+    """Modules feed each other: what one reads has read as far back as the others reach."""
+    model = model_of(name)
+    reaches = [context.reach for context in model.contexts().values()]
+    if None in reaches:
+        pytest.skip("no bound in sentences")
+    reach = sum(each for each in reaches if each is not None)
+    lengths = [[3] * (reach + 2)]
+    source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=START)
+    changed = source.clone()
+    changed[0, 0, 1:] = source[0, 0, 1:] % 7 + 11
+    difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
+    assert difference[1] > 1e-6
+    assert difference[-1] == 0
+
+
+@contexts
+def test_every_parameter_of_a_context_learns(name: str) -> None:
+    model, (source, target) = tiny_model(tiny_config(**CONTEXTS[name]), seed=3), batch()
+    done = model.forced_decode(source, target)
+    extra = [loss.sum() for loss in (done.loss, done.source.loss) if loss is not None]
+    torch.stack([model.logits(done.states).square().sum(), *extra]).sum().backward()
+    for key, context in model.contexts().items():
+        for parameter, value in context.named_parameters():
+            assert value.grad is not None, f"{key}: {parameter}"
+            assert value.grad.abs().max() > 0, f"{key}: {parameter}"
 
 
 @contexts
@@ -137,13 +153,12 @@ def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: in
 
 @contexts
 def test_a_fresh_module_with_zero_initialisation_is_the_sentence_model(name: str) -> None:
-    """Where that is promised: not for `read: norm`, whose layer norm is new."""
+    """Where that is promised: by a memory that adds to the states."""
     config = tiny_config(**CONTEXTS[name])
-    assert config.memory is not None
-    if config.memory.read == "norm":
-        pytest.skip("LN(h + MHA) does not start at h")
+    if config.memory is None or config.memory.read == "norm":
+        pytest.skip("new layer norms, gates or positions do not start at the sentence model")
     torch.manual_seed(1)
     model = Transformer(config, 23).double().eval()
     source, target = batch()
     with torch.no_grad():
-        close(model(source, target), model.without_memory()(source, target))
+        close(model(source, target), model.without_context()(source, target))

@@ -40,7 +40,7 @@ from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 
 SENTENCE = "A small fox sings."
-SMALL = TINY.model_copy(update={"memory": MemoryConfig(slots=2)})
+SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
 STORED = Path(__file__).parents[1] / "stored" / "596f58d"
 PACKERS = {".gz": (gzip.decompress, gzip.compress), ".xz": (lzma.decompress, lzma.compress)}
 

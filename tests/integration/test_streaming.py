@@ -24,7 +24,7 @@ WORDS = ["Tea!", "The old miller waits.", "A small fox sings on the bridge.", "W
 def translator(prepared: Path, request: pytest.FixtureRequest) -> Translator:
     made = make_translator(prepared)
     if request.param == "sentences":
-        made = Translator(made.model.without_memory(), made.text)
+        made = Translator(made.model.without_context(), made.text)
     made.beam, made.batch = 1, 3
     return made
 
@@ -112,7 +112,7 @@ def test_memory_stays_flat_over_100_000_documents(prepared: Path, tmp_path: Path
     made = make_translator(prepared)
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
-    config = made.model.config.model_copy(update={"memory": MemoryConfig(slots=4) if memory else None})
+    config = made.model.config.model_copy(update={"context": MemoryConfig(slots=4) if memory else None})
     Translator(Transformer(config, text.vocabulary), text).save(tmp_path / "model")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "model"), "100000"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -234,16 +234,25 @@ DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("documents", [False, True])
+MEMORY = {"kind": "memory"}
+RAGGED = {"kind": "transformer_xl", "memory_length": 12}  # a state that differs in length between documents
+
+
+@pytest.mark.parametrize(
+    ("context", "optimizer"),
+    [(None, "adamw"), (None, "muon"), (MEMORY, "adamw"), (MEMORY, "muon"), (RAGGED, "adamw")],
+    ids=str,
+)
 def test_a_run_cut_at_any_update_ends_with_the_same_weights(
-    configure: Configure, tmp_path: Path, documents: bool, optimizer: str
+    configure: Configure, tmp_path: Path, context: dict[str, Any] | None, optimizer: str
 ) -> None:
     """Between two sentences of a document, too."""
+    documents = context is not None
 
     def config(name: str, updates: int) -> Config:
         settings = {"updates": updates, "dropout": 0.3, "optimizer": optimizer, "cooldown": 6}
-        return configure(tmp_path / name, **settings, finetune=DOCUMENTS | settings if documents else None)
+        finetune = DOCUMENTS | settings | {"context": context} if documents else None
+        return configure(tmp_path / name, **settings, finetune=finetune)
 
     trainer_of(config("whole", 12)).run()
     for updates in (3, 4, 9):
@@ -305,9 +314,9 @@ def test_a_run_may_be_prolonged(configure: Configure, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("memory", "problem"),
     [
-        ({"slots": 8}, "its memory has slots 4, but finetune.memory.slots is 8; leave it out"),
-        ({"side": "source"}, "its memory has side both, but finetune.memory.side is source"),
-        (None, "has a memory, but finetune.memory is null; start from a sentence model"),
+        ({"slots": 8}, "its memory has slots 4, but finetune.context.slots is 8; leave it out"),
+        ({"side": "source"}, "its memory has side both, but finetune.context.side is source"),
+        (None, r"has a context \(memory\), but finetune.context is null; start from a sentence model"),
     ],
 )
 def test_a_memory_that_is_there_is_trained_on_as_it_is_but_for_its_depth(
@@ -495,13 +504,16 @@ def started_twice(configs: list[Path]) -> list[subprocess.Popen[str]]:
     ]
 
 
-def test_two_processes_make_the_same_updates_as_one(configure: Configure, tmp_path: Path) -> None:
+@pytest.mark.parametrize("context", [MEMORY, RAGGED], ids=["memory", "ragged"])
+def test_two_processes_make_the_same_updates_as_one(
+    configure: Configure, tmp_path: Path, context: dict[str, Any]
+) -> None:
     long = ParallelDocument([" ".join(["tea"] * 40)], [" ".join(["Tee"] * 40)])
     pair = write_pair(tmp_path, "a", [*made_up([7, 8, 6, 5, 9, 5], seed=2), long])
     prepare(tmp_path / "data", [pair], [], PrepareSettings(merges=60, held_out=0.15), workers=1)
     exact = {"precision": "float64", "dropout": 0.0, "updates": 8}
     stage = {"tokens": 80, "accumulate": 2, "evaluate_every": 4, **exact}
-    finetune = DOCUMENTS | exact | {"start": "train", "documents": 2}
+    finetune = DOCUMENTS | exact | {"start": "train", "documents": 2, "context": context, "checkpoint_every": 3}
     one, two = (
         configure(tmp_path / name, data=tmp_path / "data", finetune=finetune, **stage) for name in ("one", "two")
     )

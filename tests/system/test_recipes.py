@@ -27,6 +27,17 @@ def recipe(name: str, overrides: Sequence[str] = ()) -> Config:
     return Config.load(CONFIGS / f"{name}.yaml", list(overrides))
 
 
+@pytest.mark.parametrize("path", sorted((CONFIGS / "rivals").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_rival_has_a_config_with_its_name(path: Path) -> None:
+    """It differs from the small model in the context alone."""
+    config, small = Config.load(path), Config.load(CONFIGS / "small.yaml")
+    assert config.finetune is not None
+    assert config.finetune.context is not None
+    assert config.finetune.context.kind == path.stem
+    assert config.model == small.model
+    assert config.train == small.train
+
+
 @pytest.mark.parametrize("path", sorted({*CONFIGS.glob("*.yaml")} - {SHARED}), ids=lambda path: path.stem)
 def test_every_config_loads_and_names_its_stages(path: Path) -> None:
     """The small mixed model has a file for each stage, all others name both."""

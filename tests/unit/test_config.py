@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, write_yaml
+from tram.context_config import ContextConfig, HANConfig
 from tram.errors import InputError
 from tram.yaml_files import read_yaml
 
@@ -73,7 +74,7 @@ def configs() -> st.SearchStrategy[Config]:
         read=st.sampled_from(["add", "scaled"]),  # fit post-norm and pre-norm
     )
     finetune = st.builds(
-        FinetuneConfig, memory=st.none() | memory, window=st.sampled_from(["document", (1, 5), (3, 3)])
+        FinetuneConfig, context=st.none() | memory, window=st.sampled_from(["document", (1, 5), (3, 3)])
     )
     paths = names.map(Path)
     return st.builds(
@@ -148,7 +149,6 @@ def test_an_override_that_is_not_yaml_is_refused(config_file: Path) -> None:
         ("train.warm_up", "train.warmup"),
         ("model.d_modle", "model.d_model"),
         ("train.labelsmoothing", "train.label_smoothing"),
-        ("finetune.memory.slot", "finetune.memory.slots"),
         ("sed", "seed"),
     ],
 )
@@ -157,6 +157,43 @@ def test_an_unknown_key_is_refused_with_the_closest_valid_one(config_file: Path,
     assert str(config_file) in message
     assert f"unknown key `{wrong}`" in message
     assert f"did you mean `{right}`?" in message
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("finetune.memory.slot=1", "unknown key `finetune.context.slot`; did you mean `finetune.context.slots`?"),
+        ("finetune.context={kind: han, slots: 1}", "unknown key `finetune.context.slots`; did you mean `finetune."),
+        ("finetune.context={kind: hann}", "`finetune.context.kind`: there is no kind `hann`; did you mean `han`?"),
+        ("finetune.context={kind: xl}", "did you mean `transformer_xl`?"),
+        ("finetune.context={slots: 4}", "the key `finetune.context.kind` is missing; add it"),
+        ("finetune.context=memory", "`finetune.context`"),
+        ("finetune.context={kind: memory, slots: 0}", "`finetune.context.slots`"),
+    ],
+)
+def test_a_context_is_chosen_by_its_kind(config_file: Path, override: str, problem: str) -> None:
+    assert problem in refused(config_file, override)
+
+
+def test_the_memory_of_earlier_versions_is_a_kind_of_context(config_file: Path) -> None:
+    former = Config.load(config_file, ["finetune.memory.slots=5"])
+    assert former == Config.load(config_file, ["finetune.context={kind: memory, slots: 5}"])
+    assert ModelConfig.model_validate({"memory": {"slots": 5}}) == ModelConfig(context=MemoryConfig(slots=5))
+    assert ModelConfig.model_validate({"memory": None}) == ModelConfig()
+    control = Config.load(config_file, ["finetune.memory=null"])
+    assert control.finetune is not None
+    assert control.finetune.context is None
+
+
+def test_a_context_of_another_kind_replaces_the_one_that_it_extends(tmp_path: Path) -> None:
+    path = write_files(
+        tmp_path,
+        child="extends: base.yaml\nfinetune: {context: {kind: han, sentences: 2}}\n",
+        base=NEEDED + "finetune: {memory: {slots: 8}}\n",
+    )
+    finetune = Config.load(path).finetune
+    assert finetune is not None
+    assert finetune.context == HANConfig(sentences=2)
 
 
 def test_an_unknown_key_without_a_similar_one_is_refused_with_the_list_of_keys(config_file: Path) -> None:
@@ -207,9 +244,9 @@ def test_a_sentence_must_fit_the_position_table(config_file: Path) -> None:
         ({"memory": {"layers": [0, 6]}}, "there is no layer 6, the model has 0 to 5"),
         ({"memory": {"layers": [-4], "side": "target"}, "decoder_layers": 3}, "there is no layer -4"),
         ({"memory": {"depth": 0}}, "with depth 0 no gradient"),
-        ({"memory": {"layers": []}}, "`memory.layers`"),
-        ({"memory": {"slots": 0}}, "`memory.slots`"),
-        ({"memory": {}, "norm": "pre"}, "memory.read: scaled or add"),
+        ({"memory": {"layers": []}}, "`context.layers`"),
+        ({"memory": {"slots": 0}}, "`context.slots`"),
+        ({"memory": {}, "norm": "pre"}, "context.read: scaled or add"),
     ],
 )
 def test_an_impossible_memory_is_refused(values: dict[str, Any], complaint: str) -> None:
@@ -231,7 +268,7 @@ def test_memory_layers_count_from_either_end_and_once_each() -> None:
     [
         (["train=null"], "at least one stage"),
         (["train=null", "finetune={}"], "there is no first stage"),
-        (["model.memory={}"], "set finetune.memory"),
+        (["model.memory={}"], "set finetune.context"),
         (["finetune.window=[5, 2]"], "the minimum (5) is greater than the maximum (2)"),
         (["finetune.accumulate=2"], "leave it at 1"),
     ],
@@ -295,7 +332,8 @@ def test_a_config_cannot_be_changed(config_file: Path) -> None:
 
 
 def test_every_setting_is_described() -> None:
-    for section in (Config, ModelConfig, MemoryConfig, TrainConfig, FinetuneConfig):
+    contexts = get_args(get_args(ContextConfig)[0])
+    for section in (Config, ModelConfig, TrainConfig, FinetuneConfig, *contexts):
         for name, field in section.model_fields.items():
             assert field.description, f"{section.__name__}.{name} has no description"
 
@@ -465,7 +503,7 @@ def numbers(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]
 NUMBERS = {
     **dict(numbers(Config)),
     **dict(numbers(FinetuneConfig, "finetune.")),
-    "finetune.memory.layers.0": 0,
+    "finetune.context.layers.0": 0,
     "finetune.window.0": 1,
 }
 
@@ -474,7 +512,7 @@ NUMBERS = {
 @pytest.mark.parametrize("key", sorted(NUMBERS))
 def test_every_number_has_bounds(key: str, value: float) -> None:
     values: dict[str, Any] = {"data": "d", "output": "o", "seed": 1, "train": {}, "model": {}}
-    values["finetune"] = {"window": [1, 2], "memory": {"layers": [0]}}
+    values["finetune"] = {"window": [1, 2], "context": {"kind": "memory", "layers": [0]}}
     parts = key.split(".")
     *outer, last = [int(part) if part.isdigit() else part for part in parts]
     place: Any = values

@@ -15,6 +15,8 @@ ROWS = [
     {"errors"},
     {"files", "progress", "measuring"},
     {"yaml_files"},
+    {"sections"},
+    {"context_config", "unit_config"},
     {"config"},
     {"text"},
     {"data"},

@@ -55,7 +55,7 @@ class ModelShape:
 
 
 SMALL_SHAPE = ModelShape(
-    ModelConfig(d_model=256, heads=4, feed_forward=1024, encoder_layers=4, decoder_layers=2, memory=MemoryConfig()),
+    ModelConfig(d_model=256, heads=4, feed_forward=1024, encoder_layers=4, decoder_layers=2, context=MemoryConfig()),
     8_000,
     "256 wide, 4+2 layers",
 )
@@ -153,7 +153,7 @@ def random_model(shape: ModelShape, kind: ModelKind, tokens: int) -> Transformer
     """Return a model with random weights and as many positions as it needs, which never chooses eos by itself."""
     positions = max(tokens if kind == "document" else CHUNK_TOKENS, 3)
     memory = shape.config.memory if kind == "memory" else None
-    changes = {"max_positions": positions, "max_length": positions, "memory": memory}
+    changes = {"max_positions": positions, "max_length": positions, "context": memory}
     model = Transformer(ModelConfig(**shape.config.model_dump() | changes), shape.vocabulary).eval()
     bias = torch.zeros(shape.vocabulary)
     bias[SPECIAL.end] = -1e9  # finite, because at the maximum length eos is the only choice

@@ -81,13 +81,13 @@ class Recipe:
         without_memory = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
         if not without_memory.exists():
             text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
-            save_model(load_model(folder).without_memory(), without_memory, text)
+            save_model(load_model(folder).without_context(), without_memory, text)
         return without_memory
 
     @cached_property
     def start_has_memory(self) -> bool:
         """Whether `start` has a memory, which has to be removed."""
-        return read_model_file(find_model(self.start)).model.memory is not None
+        return read_model_file(find_model(self.start)).model.context is not None
 
     @cached_property
     def start_model(self) -> ModelConfig:
@@ -115,7 +115,7 @@ class Recipe:
         """Return the settings of a variant's finetuning, without the start model."""
         fifth = max(self.updates // 5, 1)
         return self.settings.model_dump(mode="json", exclude={"start"}) | {
-            "memory": None if variant.memory is None else variant.memory.model_dump(mode="json"),
+            "context": None if variant.memory is None else variant.memory.model_dump(mode="json"),
             "window": self.settings.window if variant.window is None else variant.window,
             "updates": self.updates,
             "warmup": min(self.settings.warmup, self.updates // 5),
@@ -133,7 +133,7 @@ class Recipe:
             "data": str(self.training_data),
             "output": str(self.folder(variant)),
             "seed": self.seed,
-            "model": self.start_model.model_dump() | {"memory": None},
+            "model": self.start_model.model_dump() | {"context": None},
             "train": None,
             # An absolute path cannot be confused with a keyword of `start`.
             "finetune": self.stage(variant) | {"start": str(self.start_folder.absolute())},

@@ -38,7 +38,7 @@ def _decode_document(sentences: int, with_memory: bool, length: int = 25) -> tup
     torch.manual_seed(1)
     config, vocabulary = SIZES["256-wide 3+3"]
     positions = length + 2 if with_memory else sentences * length + 2
-    settings = {"memory": MemoryConfig()} if with_memory else {}
+    settings = {"context": MemoryConfig()} if with_memory else {}
     config = ModelConfig(**config.model_dump() | settings | {"max_positions": positions, "max_length": positions})
     model = Transformer(config, vocabulary).eval()
     ids = torch.randint(FIRST_WORD, vocabulary, (sentences, length)).tolist()

@@ -39,7 +39,7 @@ def training_documents(name: str, rounds: int, documents: int = 2, sentences: in
     source, target = (torch.randint(FIRST_WORD, vocabulary, (documents, sentences, length)) for _ in range(2))
 
     def with_memory(depth: Any) -> Transformer:
-        return Transformer(ModelConfig(**config.model_dump() | {"memory": MemoryConfig(depth=depth)}), vocabulary)
+        return Transformer(ModelConfig(**config.model_dump() | {"context": MemoryConfig(depth=depth)}), vocabulary)
 
     one = with_memory(1)
     work = {

@@ -1,7 +1,8 @@
 """What decoding one token at a time keeps: keys and values of source and target, and input for the context modules."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -24,6 +25,7 @@ class DecodingCache:
     update_inputs: dict[str, Tensor]  # what they read when it is complete: (sentences, slots or more, width)
     steps: int = 0
     slots: int = 0
+    widths: list[int] = field(default_factory=list)  # slots of each step
 
     def select(self, sentences: Tensor) -> "DecodingCache":
         """Return the cache of only these sentences, in this order."""
@@ -34,7 +36,19 @@ class DecodingCache:
             {name: inputs.index_select(0, sentences) for name, inputs in self.update_inputs.items()},
             self.steps,
             self.slots,
+            list(self.widths),
         )
+
+    def ages(self, width: int) -> Tensor:
+        """Return how many tokens ago each slot was decoded, with `width` slots of the present step: 0."""
+        steps = [self.steps - step for step, slots in enumerate((*self.widths, width)) for _ in range(slots)]
+        return torch.tensor(steps, device=self.source[0].keys.device)
+
+    def count_step(self, width: int) -> None:
+        """Note that a step with so many slots is complete."""
+        self.steps += 1
+        self.slots += width
+        self.widths.append(width)
 
     def record(self, name: str, inputs: Tensor) -> None:
         """Add the update input of new tokens, (sentences, beam, width); the room doubles when it is full."""

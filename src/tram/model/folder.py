@@ -9,7 +9,7 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,15 +97,21 @@ def load_weights(model: nn.Module, path: Path) -> None:
     _fill(model, path, complete=True)
 
 
-def load_known_weights(model: nn.Module, path: Path) -> set[str]:
-    """Fill those of a model's parameters that a file holds, and return their names; it may hold nothing else."""
-    return _fill(model, path, complete=False)
+def load_known_weights(model: Transformer, path: Path) -> set[str]:
+    """Fill those of a model's parameters that a file holds, and return their names.
+
+    It may hold nothing else but what the model would have without its context module, for example positions that the
+    module has another way for.
+    """
+    sentence_model = _shapes(model.config.model_copy(update={"context": None}), model.vocabulary)
+    return _fill(model, path, complete=False, ignored=sentence_model.keys() - weights(model).keys())
 
 
-def _fill(model: nn.Module, path: Path, complete: bool) -> set[str]:
+def _fill(model: nn.Module, path: Path, complete: bool, ignored: Set[str] = frozenset()) -> set[str]:
     own = dict(model.named_parameters())
-    check_shapes(path, converted(tensor_shapes(path)), own, complete)
-    tensors = converted(load_tensors(path))
+    found = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
+    check_shapes(path, found, own, complete)
+    tensors = {name: value for name, value in converted(load_tensors(path)).items() if name not in ignored}
     if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
         raise InputError(f"{path}: `{wrong[0]}` does not contain fractions; it belongs to another program")
     with torch.no_grad():

@@ -12,10 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
+from tram.context_config import Side
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
-from tram.model.contexts.base import Context
+from tram.model.contexts.base import AttentionContext, Host, OwnTokens, Passage, Result, SublayerContext
 from tram.model.packing import Blocks, Layout
+from tram.model.positions import sinusoids
 from tram.model.state import ContextState
 
 
@@ -42,17 +44,21 @@ class FeedForward(nn.Module):
 class Embeddings(nn.Module):
     """Token embedding plus position, for one side; the token table is shared by both sides and the output."""
 
-    def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, side: Side) -> None:
         super().__init__()
         self.tokens = tokens
         self.scale = math.sqrt(config.d_model) if config.embedding_scale else 1.0
         self.offset = config.position_offset
         rows = config.max_positions + config.position_offset
-        if config.positions == "learned":
+        self.positions: Tensor | None
+        if config.context is not None and config.context.token_positions(side) == "none":
+            self.positions = None  # the context module has positions of its own
+        elif config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(rows, config.d_model))
             nn.init.normal_(self.positions, std=0.02)
         else:
-            self.register_buffer("positions", sinusoids(rows, config.d_model), persistent=False)
+            table = sinusoids(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
+            self.register_buffer("positions", table, persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 
@@ -62,16 +68,11 @@ class Embeddings(nn.Module):
         segments: (…, d_model), added to the token embeddings.
         """
         tokens = self.tokens(ids) if segments is None else self.tokens(ids) + segments
-        embedded = tokens * self.scale + self.positions[positions + self.offset]
+        embedded = tokens * self.scale
+        if self.positions is not None:
+            embedded = embedded + self.positions[positions + self.offset]
         states: Tensor = self.dropout(self.norm(embedded))
         return states
-
-
-def sinusoids(rows: int, width: int) -> Tensor:
-    """Return sines in the first half of the columns and cosines in the second, wave lengths from 2π to 10000 · 2π."""
-    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000) / width))
-    angles = torch.arange(rows, dtype=torch.float64)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1).to(torch.get_default_dtype())
 
 
 class Residual(nn.Module):
@@ -85,41 +86,58 @@ class Residual(nn.Module):
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """(…, d_model) → (…, d_model)."""
+        return self.add(states, sublayer(self.norm(states) if self.pre else states))
+
+    def add(self, states: Tensor, result: Tensor) -> Tensor:
+        """Return the sum of a sublayer's input and its result, with a layer norm in a post-norm model."""
         if self.pre:
-            return states + self.dropout(sublayer(self.norm(states)))
-        result: Tensor = self.norm(states + self.dropout(sublayer(states)))
-        return result
+            return states + self.dropout(result)
+        normed: Tensor = self.norm(states + self.dropout(result))
+        return normed
 
 
 class AttentionSublayer(nn.Module):
-    """Attention with its residual connection, and the context module behind it, if there is one."""
+    """Attention with its residual connection, and the context module in it or behind it, if there is one."""
 
     def __init__(self, config: ModelConfig, name: str) -> None:
         super().__init__()
         self.name = name  # of its state
         self.attention = Attention(config.d_model, config.heads)
         self.residual = Residual(config)
-        self.context: Context | None = None
+        self.context: SublayerContext | AttentionContext | None = None
 
     def forward(
-        self,
-        states: Tensor,
-        keys: Tensor | None,
-        blocks: Blocks,
-        layout: Layout,
-        causal: bool,
-        state: dict[str, ContextState],
+        self, states: Tensor, keys: Tensor | None, blocks: Blocks, layout: Layout, causal: bool, passage: Passage
     ) -> Tensor:
-        """Process all sentences at once; the context module's new state replaces the old one in `state`."""
+        """Process all sentences at once; `passage` has the state of the context module, and gets its new one."""
+        context = self.context
+        if isinstance(context, AttentionContext):
+            found: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
+            return self.residual.add(states, passage.after(self.name, found))
         local = self.residual(states, lambda x: self.attention(x, keys, blocks, causal))
-        if self.context is None:
+        if context is None:
             return local
-        before = state.get(self.name) or self.context.initial_state(layout.shape[0])
-        result, state[self.name] = self.context(states, local, layout, before)
-        return result
+        return passage.after(self.name, context(states, local, layout, passage.before(self.name, context)))
+
+    def precompute(self, state: ContextState) -> ContextState:
+        """Return what the context module needs of its state while a sentence is decoded."""
+        if isinstance(self.context, AttentionContext):
+            return self.context.precompute(state, self.host(causal=True))
+        assert self.context is not None
+        return self.context.precompute(state)
+
+    def host(self, causal: bool) -> Host:
+        """Return what a context module in place of the attention uses of this sublayer."""
+        return Host(self.attention, self.residual.norm if self.residual.pre else nn.Identity(), causal)
 
     def step(self, states: Tensor, past: KeyValues, mask: Tensor | None, cache: DecodingCache) -> Tensor:
         """Process the next token of every hypothesis against known keys. states: (sentences, beam, d_model)."""
+        context = self.context
+        if isinstance(context, AttentionContext):
+            host = self.host(causal=True)
+            cache.record(self.name, context.update_input(states, host))
+            own = OwnTokens(past.keys, past.values, mask, cache.ages(states.shape[1]))
+            return self.residual.add(states, context.step(states, host, own, cache.precomputed[self.name]))
 
         def attend(x: Tensor) -> Tensor:
             query = self.attention.split(self.attention.query(x))
@@ -127,10 +145,10 @@ class AttentionSublayer(nn.Module):
             return result
 
         local: Tensor = self.residual(states, attend)
-        if self.context is None:
+        if context is None:
             return local
-        cache.record(self.name, self.context.update_input(states, local))
-        return self.context.step(states, local, cache.precomputed[self.name])
+        cache.record(self.name, context.update_input(states, local))
+        return context.step(states, local, cache.precomputed[self.name])
 
     def append_keys(self, states: Tensor, past: KeyValues, used: int) -> None:
         """Add the keys and values of new tokens, (sentences, beam, d_model), to the `used` ones of `past`."""
@@ -149,9 +167,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config.d_model, config.feed_forward, config.activation)
         self.residual = Residual(config)
 
-    def forward(self, states: Tensor, blocks: Blocks, layout: Layout, state: dict[str, ContextState]) -> Tensor:
+    def forward(self, states: Tensor, blocks: Blocks, layout: Layout, passage: Passage) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model)."""
-        states = self.self_attention(states, None, blocks, layout, False, state)
+        states = self.self_attention(states, None, blocks, layout, False, passage)
         return self.residual(states, self.feed_forward)
 
 
@@ -172,11 +190,11 @@ class DecoderLayer(nn.Module):
         blocks: Blocks,
         cross: Blocks,
         layout: Layout,
-        state: dict[str, ContextState],
+        passage: Passage,
     ) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model). source: (real tokens of the source, d_model)."""
-        states = self.self_attention(states, None, blocks, layout, True, state)
-        states = self.cross_attention(states, source, cross, layout, False, state)
+        states = self.self_attention(states, None, blocks, layout, True, passage)
+        states = self.cross_attention(states, source, cross, layout, False, passage)
         return self.residual(states, self.feed_forward)
 
     def step(

@@ -9,9 +9,10 @@ needs rectangles: there `Blocks` gathers sentences of like length, and puts the 
     padded = layout.grid(states)             # (documents, sentences, tokens, d_model), zeros at the padding
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from tram.text.special_ids import PAD
 
 MIN_FILL = 0.6  # sentences of at least this share of the longest one's length share a block with it
 SHORT = 8  # below this length a block of its own costs more than the padding
+T = TypeVar("T")
 
 
 class Layout:
@@ -32,6 +34,7 @@ class Layout:
 
     def __init__(self, ids: Tensor, reread: int = 0) -> None:
         self.reread = reread
+        self._memo: dict[Hashable, Any] = {}
         real = ids != PAD
         self.shape = tuple(ids.shape)
         self.device = ids.device
@@ -72,6 +75,13 @@ class Layout:
         ids[torch.arange(ids.shape[1], device=self.device) < lengths[:, None]] = self.ids[chosen]
         return Layout(ids.view(documents, sentences, -1), self.reread)
 
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned when this key was first asked for: several layers need the same indices."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: T = self._memo[key]
+        return found
+
     @cached_property
     def own_blocks(self) -> "Blocks":
         """Rectangles for attention inside every sentence."""
@@ -89,7 +99,7 @@ class Layout:
         asking = self.counts > 0
         if (asking & (keys.counts == 0)).any():
             raise ValueError("a sentence with tokens attends to a sentence without any")
-        return Blocks(self, keys, _by_length(self.counts, keys.counts))
+        return Blocks(self, keys, by_length(self.counts, keys.counts))
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,8 @@ class Blocks:
 
     def __init__(self, queries: Layout, keys: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
         device = queries.device
-        self.into_queries = _Rectangles(queries, groups)
-        self.into_keys = self.into_queries if keys is queries else _Rectangles(keys, groups)
+        self.into_queries = Rectangles(queries, groups)
+        self.into_keys = self.into_queries if keys is queries else Rectangles(keys, groups)
         self.blocks = []
         for group, n_queries, n_keys in zip(groups, self.into_queries.widths, self.into_keys.widths, strict=True):
             counts = keys.counts[group]
@@ -153,14 +163,14 @@ class Steps:
             some = len(documents) < len(counts)
             self.blocks.append(Step(torch.as_tensor(documents, device=layout.device), some, mask))
             groups.append(numbers[documents, time])
-        self._rectangles = _Rectangles(layout, groups)
+        self._rectangles = Rectangles(layout, groups)
 
     def pad(self, states: Tensor) -> tuple[Tensor, ...]:
         """Return one rectangle for each step: (real tokens, width) → (sentences · tokens, width) each."""
         return self._rectangles.pad(states)
 
 
-class _Rectangles:
+class Rectangles:
     """The map between packed tokens and the slots of the concatenated rectangles."""
 
     def __init__(self, layout: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
@@ -198,12 +208,12 @@ class _Rectangles:
         return result
 
 
-# Every row goes to at most one slot (`_Rectangles` checks that), so that both directions are plain gathers, also
+# Every row goes to at most one slot (`Rectangles` checks that), so that both directions are plain gathers, also
 # backwards (an index_add, which autograd would use, costs several times as much). Slots of the padding repeat row 0:
 # finite, and never looked at.
 class _Pad(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, states: Tensor, rectangles: _Rectangles) -> Tensor:
+    def forward(ctx: Any, states: Tensor, rectangles: Rectangles) -> Tensor:
         ctx.rectangles = rectangles
         return states.index_select(0, rectangles.slots)
 
@@ -215,7 +225,7 @@ class _Pad(torch.autograd.Function):
 
 class _Unpad(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, padded: Tensor, rectangles: _Rectangles) -> Tensor:
+    def forward(ctx: Any, padded: Tensor, rectangles: Rectangles) -> Tensor:
         ctx.rectangles = rectangles
         return padded.index_select(0, rectangles.rows)
 
@@ -225,7 +235,7 @@ class _Unpad(torch.autograd.Function):
         return gradients[0].index_select(0, rectangles.slots).index_fill_(0, rectangles.padding, 0), None
 
 
-def _by_length(queries: np.ndarray[Any, Any], keys: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+def by_length(queries: np.ndarray[Any, Any], keys: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Group sentences of similar length: indices of each group, in the order of the batch."""
     longest = np.where(queries > 0, np.maximum(queries, keys), 0)
     order = np.argsort(-longest, kind="stable")

@@ -31,6 +31,11 @@ class Ragged:
         lengths = torch.tensor([len(rows) for rows in documents], device=documents[0].device)
         return cls(torch.cat(list(documents)), lengths)
 
+    @classmethod
+    def empty(cls, documents: int, like: Tensor) -> Self:
+        """Return no rows for some documents. like: (…, width) of the same type."""
+        return cls(like.new_empty(0, like.shape[-1]), torch.zeros(documents, dtype=torch.long, device=like.device))
+
     def documents(self) -> list[Tensor]:
         """Return the rows of every document, (rows, …) each."""
         return list(self.values.split(self.lengths.tolist()))
@@ -55,6 +60,12 @@ ContextState = dict[str, Value]  # of one context module
 def tensor(value: Value) -> Tensor:
     """Return a value that is known to have one row per document."""
     assert isinstance(value, Tensor)
+    return value
+
+
+def ragged(value: Value) -> Ragged:
+    """Return a value that is known to differ in length between documents."""
+    assert isinstance(value, Ragged)
     return value
 
 
@@ -104,9 +115,27 @@ class State:
 
         return State({unit: {key: moved(value) for key, value in state.items()} for unit, state in self.units.items()})
 
+    def is_floating_point(self) -> bool:
+        """Return whether all values are fractions."""
+        values = [value for state in self.units.values() for value in state.values()]
+        return all((v.values if isinstance(v, Ragged) else v).is_floating_point() for v in values)
+
     def detach(self) -> "State":
         """Return a copy that no gradient goes through."""
         return self.map(lambda value: value.detach().clone())
+
+    def unbind(self) -> list["State"]:
+        """Return the state of every document as a batch of its own; `join` is the opposite."""
+
+        def parts(value: Value) -> list[Value]:
+            return [Ragged.of([rows]) for rows in value.documents()] if isinstance(value, Ragged) else [*value.split(1)]
+
+        pieces = {unit: {key: parts(value) for key, value in state.items()} for unit, state in self.units.items()}
+        documents = max((len(part) for unit in pieces.values() for part in unit.values()), default=0)
+        return [
+            State({unit: {key: part[number] for key, part in state.items()} for unit, state in pieces.items()})
+            for number in range(documents)
+        ]
 
     def select(self, documents: Tensor) -> "State":
         """Return the states of only these documents, in this order."""

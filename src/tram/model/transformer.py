@@ -7,8 +7,8 @@
     done = model.forced_decode(source, decoder_input, state)      # some sentences of each document, then the next ones
     done.states, done.layout, done.state
 
-Without context modules every sentence is translated on its own. A context module (`contexts.base.Context`) sits in an
-`AttentionSublayer`; what it carries from sentence to sentence is in `State`.
+Without context modules every sentence is translated on its own. `contexts.base` describes what a context module is and
+where it sits; what it carries from sentence to sentence is in `State`.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
+from tram.errors import InputError
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import Context
 from tram.model.contexts.memory import Maps, Memory
+from tram.model.contexts.placing import place_contexts
 from tram.model.layers import Embeddings, FeedForward, Residual
 from tram.model.packing import Layout
 from tram.model.stacks import Decoded, Decoder, Encoded, Encoder
@@ -34,13 +36,14 @@ class ForcedDecoding:
     """Everything that a pass over given source and target sentences computes.
 
     states: of the decoder, before the output projection, (real target tokens, d_model); layout: of the decoder input;
-    state: of all context modules after these sentences.
+    state: of all context modules after these sentences; loss: extra loss of the decoder's, (real target tokens).
     """
 
     source: Encoded
     states: Tensor
     layout: Layout
     state: State
+    loss: Tensor | None = None
 
 
 class Transformer(nn.Module):
@@ -55,19 +58,7 @@ class Transformer(nn.Module):
         self.encoder = Encoder(config, self.tokens)
         self.decoder = Decoder(config, self.tokens)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if config.output_bias else None
-        self.place_memory(config)
-
-    def place_memory(self, config: ModelConfig) -> None:
-        """Put memory units into the layers that the config names."""
-        memory = config.memory
-        if memory is None:
-            return
-        if memory.side != "target":
-            for layer in memory.layer_numbers(config.encoder_layers):
-                self.encoder.layers[layer].self_attention.context = Memory(config, memory)
-        if memory.side != "source":
-            for layer in memory.layer_numbers(config.decoder_layers):
-                self.decoder.layers[layer].self_attention.context = Memory(config, memory)
+        place_contexts(self.encoder, self.decoder, config)
 
     @property
     def device(self) -> torch.device:
@@ -80,14 +71,16 @@ class Transformer(nn.Module):
         return bool(self.contexts())
 
     def contexts(self) -> dict[str, Context]:
-        """Return the context modules of both sides by the names of their sublayers."""
+        """Return the context modules of both sides by the names of their seats."""
         return self.encoder.contexts() | self.decoder.contexts()
 
-    def without_memory(self) -> "Transformer":
+    def without_context(self) -> "Transformer":
         """Return the sentence model inside: the same layers without context modules."""
-        alone = Transformer(self.config.model_copy(update={"memory": None}), self.vocabulary)
+        alone = Transformer(self.config.model_copy(update={"context": None}), self.vocabulary)
         alone.to(self.tokens.weight).train(self.training)
-        alone.load_state_dict(self.state_dict(), strict=False)  # ignores the memory's tensors
+        missing = alone.load_state_dict(self.state_dict(), strict=False).missing_keys  # ignores the contexts' tensors
+        if missing:
+            raise InputError(f"there is no sentence model inside this model: it lacks `{missing[0]}`; give another one")
         return alone
 
     # Whole sentences.
@@ -113,7 +106,8 @@ class Transformer(nn.Module):
         state = state or State.empty()
         encoded = source if isinstance(source, Encoded) else self.encode(source, state, reread)
         decoded = self.decode(decoder_input, encoded, state, reread)
-        return ForcedDecoding(encoded, decoded.states, decoded.layout, state | encoded.state | decoded.state)
+        after = state | encoded.state | decoded.state
+        return ForcedDecoding(encoded, decoded.states, decoded.layout, after, decoded.loss)
 
     def encode(
         self, source: Tensor, state: State | None = None, reread: int = 0, context: Tensor | None = None
@@ -161,9 +155,7 @@ class Transformer(nn.Module):
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
         documents, sentences, tokens = encoded.layout.shape
         state = self.initial_state(documents * sentences) | (state or State.empty())
-        contexts = self.decoder.contexts()
-        precomputed = State({name: context.precompute(state[name]) for name, context in contexts.items()})
-        cache = DecodingCache(past=[], source=[], precomputed=precomputed, update_inputs={})
+        cache = DecodingCache(past=[], source=[], precomputed=self.decoder.precompute(state), update_inputs={})
         lengths = encoded.layout.lengths.flatten()
         mask = None
         if bool((lengths < tokens).any()):
@@ -224,5 +216,5 @@ class Transformer(nn.Module):
                 module.dropout.p = attention
             elif isinstance(module, FeedForward):
                 module.dropout.p = activation
-            elif isinstance(module, Residual | Embeddings | Memory):
+            elif isinstance(module, Residual | Embeddings | Context):
                 module.dropout.p = residual

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from tram.config import MemoryConfig, MemorySide, ModelConfig
+from tram.config import ContextSide, MemoryConfig, ModelConfig
 from tram.errors import InputError
 from tram.files import check_folder_writable, regular_file
 from tram.model.folder import save_model
@@ -27,7 +27,7 @@ from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.languages import check_language
 from tram.text.pipeline import TextPipeline
 
-STACKS: dict[MemorySide, tuple[str, ...]] = {
+STACKS: dict[ContextSide, tuple[str, ...]] = {
     "source": ("encoder",),
     "target": ("decoder",),
     "both": ("encoder", "decoder"),
@@ -84,7 +84,7 @@ def import_authors(
     checkpoint: Path,
     out: Path,
     heads: int,
-    side: MemorySide,
+    side: ContextSide,
     vocab: Path | None = None,
     codes: Path | None = None,
     source_language: str = "en",
@@ -221,7 +221,7 @@ def load_torch_file(path: Path) -> Any:
         raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
 
 
-def build_model(state: StateDict, heads: int, side: MemorySide) -> Transformer:
+def build_model(state: StateDict, heads: int, side: ContextSide) -> Transformer:
     """Return the model that a state dict describes, with its weights."""
     check_tied_embeddings(state)
     config = read_config(state, heads, side)
@@ -248,7 +248,7 @@ def check_tied_embeddings(state: StateDict) -> None:
             raise InputError(f"{state.path}: `{name}` differs from `{EMBEDDING}`; only tied embeddings can be imported")
 
 
-def read_config(state: StateDict, heads: int, side: MemorySide) -> ModelConfig:
+def read_config(state: StateDict, heads: int, side: ContextSide) -> ModelConfig:
     """Return the model config that follows from the shapes of the tensors."""
     vocabulary, d_model = state.tensors[EMBEDDING].shape
     if heads < 1 or d_model % heads:
@@ -271,11 +271,11 @@ def read_config(state: StateDict, heads: int, side: MemorySide) -> ModelConfig:
         max_positions=positions,
         max_length=min(128, positions),
         output_bias=bias,
-        memory=read_memory_config(state, side),
+        context=read_memory_config(state, side),
     )
 
 
-def read_memory_config(state: StateDict, side: MemorySide) -> MemoryConfig | None:
+def read_memory_config(state: StateDict, side: ContextSide) -> MemoryConfig | None:
     """Return the config of the memory on the given sides; None if the whole model has no memory unit."""
     if not any(state.memory_layers(stack) for stack in STACKS["both"]):
         return None
@@ -335,7 +335,7 @@ def assemble(state: StateDict, names: tuple[str, ...], shape: torch.Size) -> Ten
     return torch.cat(parts).reshape(shape)
 
 
-def is_unused(name: str, side: MemorySide) -> bool:
+def is_unused(name: str, side: ContextSide) -> bool:
     """Return whether the authors' model never uses this tensor; every checkpoint has some of these."""
     unit = MEMORY_UNIT.match(name)
     return unit is not None and (unit[1] not in STACKS[side] or UNUSED_IN_MEMORY.search(name) is not None)

@@ -1,4 +1,4 @@
-"""The second stage of training: updates on windows of documents, sentence by sentence in order, with their memories."""
+"""The second stage of training: updates on windows of documents, sentence by sentence in order, with their context."""
 
 import itertools
 from collections.abc import Iterator
@@ -40,8 +40,7 @@ class DocumentStage(Stage):
         self.plan = DocumentPlan(split, config.documents, config.max_length_gap, model.config.max_length, seed)
         require_pairs(int((self.plan.source_lengths > 0).sum()))
         self.groups = len(self.plan.epoch(0))
-        memory = model.config.memory
-        self.full = memory is not None and memory.depth == "full"
+        self.full = any(context.depth == "full" for context in model.contexts().values())
         self.reach = gradient_reach(model)
         self.group_number = 0  # counted through all epochs
         self.step = 0  # sentences of the group that are done
@@ -199,12 +198,17 @@ class DocumentStage(Stage):
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
         counted = done.layout.pack(new).nonzero().squeeze(1)
         labels = done.layout.pack(batch.labels)
-        token_weights = None
+        token_weights = by_step = None
         if weights is not None:
             by_step = torch.as_tensor(np.concatenate([np.zeros(reread), weights]), device=device)
             token_weights = done.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(0, counted)
         states = done.states.index_select(0, counted)
         loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
+        if by_step is not None:
+            for layout, extra in ((done.source.layout, done.source.loss), (done.layout, done.loss)):
+                if extra is not None:
+                    each = layout.pack(by_step[None, :, None].expand(layout.shape))
+                    loss = loss + (extra * each.to(extra.dtype)).sum()
         return PieceResult(loss, plain, done.state)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
@@ -233,12 +237,17 @@ class DocumentStage(Stage):
         return {"group": self.group_number, "step": self.step, "back": self.reread}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state of the group, zero where it is another process's: the sum is that of all."""
-        found = {}
-        for name, value in self.state.tensors().items():
-            rows = torch.as_tensor(self.own_documents(len(value)), device=value.device)
-            found[name] = torch.zeros_like(value).index_copy(0, rows, value.index_select(0, rows))
-        return found
+        """Return the state of this process's documents."""
+        if not self.state:
+            return {}
+        rows = torch.as_tensor(self.own_documents(len(self.group())), device=self.processes.device)
+        return self.state.select(rows).tensors() if len(rows) else {}
+
+    def join_tensors(self, shares: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the state of the whole group, of which each process has a share."""
+        states = [document for share in shares for document in State.from_tensors(share).unbind()]
+        owners = [n for number in range(len(shares)) for n in range(number, len(self.group()), len(shares))]
+        return State.join([states[owners.index(n)] for n in range(len(states))]).tensors() if states else {}
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Continue in the middle of a document; raise ValueError for what is no position in this data."""
@@ -249,13 +258,12 @@ class DocumentStage(Stage):
         group = self.group(group_number)
         if step >= self.plan.length(group) or reread > min(step, self.reach):
             raise ValueError("its position in the documents is not valid")
-        expected = self.model.initial_state(len(group)).tensors() if step else {}
-        if {name: value.shape for name, value in expected.items()} != {
-            name: value.shape for name, value in tensors.items() if value.is_floating_point()
-        }:
-            raise ValueError("its memories are not those of this model and these documents")
+        state = State.from_tensors(tensors)
+        expected = self.model.initial_state(len(group)) if step else State.empty()
+        if not state.has_form_of(expected) or not state.is_floating_point():
+            raise ValueError("its states are not those of this model and these documents")
         self.group_number, self.step, self.reread = group_number, step, reread
-        self.state = State.from_tensors(tensors).to(self.processes.device)
+        self.state = state.to(self.processes.device)
 
 
 @dataclass(frozen=True)
@@ -270,14 +278,15 @@ class PieceResult:
 def gradient_reach(model: Transformer) -> int:
     """Return how many sentences before a piece take part in its gradient; with depth `full`, 1 for each unit.
 
-    A memory reaches back `depth` sentences. What it was updated from there may have read another memory, which reaches
-    back as far again: depth × the longest chain of units, each of which feeds the next.
+    A context module reaches back `depth` sentences. What its state was updated from there may have read another
+    module, which reaches back as far again: the sum of the depths on the longest chain of modules, each of which feeds
+    the next.
     """
-    memory = model.config.memory
-    if memory is None:
-        return 0
-    encoder, decoder = model.encoder.contexts(), model.decoder.contexts()
+    encoder, decoder = (
+        {name: 1 if context.depth == "full" else context.depth for name, context in side.contexts().items()}
+        for side in (model.encoder, model.decoder)
+    )
     # The first self-attention of the decoder comes before any attention to the source: nothing of the encoder is in it.
-    behind_encoder = [name for name in decoder if name != model.decoder.layers[0].self_attention.name]
-    chain = max(len(decoder), len(encoder) + len(behind_encoder))
-    return chain * (1 if memory.depth == "full" else memory.depth)
+    first = model.decoder.layers[0].self_attention.name
+    behind_encoder = sum(depth for name, depth in decoder.items() if name != first)
+    return max(sum(decoder.values()), sum(encoder.values()) + behind_encoder)

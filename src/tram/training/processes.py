@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast, broadcast_object_list
-from torch import nn
+from accelerate.utils import broadcast, broadcast_object_list, gather_object
+from torch import Tensor, nn
 
 from tram.errors import InputError
 
@@ -37,6 +37,12 @@ def on_main(accelerator: Accelerator, function: Callable[[], T]) -> T:
         raise InputError(outcome[1])
     result: T = outcome[0]
     return result
+
+
+def from_all(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    """Return what every process gave, in their order, on the CPU; the shapes may differ."""
+    shares: list[dict[str, Tensor]] = gather_object([{name: value.cpu() for name, value in tensors.items()}])
+    return shares
 
 
 def share_parameters(accelerator: Accelerator, model: nn.Module) -> None:

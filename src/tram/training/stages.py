@@ -70,8 +70,12 @@ class Stage(ABC):
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors of the position; with several processes, their sum is the position's."""
+        """Return this process's share of the tensors of the position."""
         return {}
+
+    def join_tensors(self, shares: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        """Return the tensors of the position, of which each process has a share."""
+        return shares[0]
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:  # noqa: B027 (need not be overridden)
         """Go to a position that was saved."""

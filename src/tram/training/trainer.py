@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, with_memory
+from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, with_context
 from tram.data.arrays import PreparedData
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
@@ -53,7 +53,7 @@ from tram.training.optimizers import (
     set_rate,
 )
 from tram.training.precision import Precision
-from tram.training.processes import make_accelerator, on_main, share_parameters
+from tram.training.processes import from_all, make_accelerator, on_main, share_parameters
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
@@ -99,7 +99,7 @@ class Trainer:
         return model, weights(model).keys() - loaded
 
     def model_settings(self, first: Path | None) -> ModelConfig:
-        """Return the config of the model to train: that of `first`, if there is one, and the memory of the stage."""
+        """Return the config of the model to train: that of `first`, if there is one, and the context of the stage."""
         settings = self.config.model
         if first is not None:
             about = read_model_file(first)
@@ -108,13 +108,13 @@ class Trainer:
                     f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
                 )
             settings = about.model
-            if settings.memory is not None and not isinstance(self.stage_config, FinetuneConfig):
+            if settings.context is not None and not isinstance(self.stage_config, FinetuneConfig):
                 raise InputError(
-                    f"{first}: has a memory, which single sentences cannot train; start from a sentence model"
+                    f"{first}: has a context module, which single sentences cannot train; start from a sentence model"
                 )
         unit = settings.unit if self.config.model.unit.kind == "sentence" else self.config.model.unit
         if isinstance(self.stage_config, FinetuneConfig):
-            settings = with_memory(settings, self.stage_config.memory, str(first or "finetune"))
+            settings = with_context(settings, self.stage_config.context, str(first or "finetune"))
             unit = self.stage_config.unit or settings.unit
         settings = checked(ModelConfig, settings.model_dump() | {"unit": unit}, str(first or "model"))
         units_of(settings, self.data.special, str(self.data.folder))  # refuses data without a separator
@@ -287,7 +287,7 @@ class Trainer:
         """Write a checkpoint and remove those that are no longer needed."""
         if name := not_finite(self.model.named_parameters()):
             raise self.diverged(f"a value of `{name}`", math.nan)
-        position = {name: self.accelerator.reduce(value, "sum") for name, value in self.stage.tensors().items()}
+        position = self.stage.join_tensors(from_all(self.stage.tensors()))
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
             progress = self.standing.model_dump() | about | self.precision.state()

@@ -169,5 +169,5 @@ class Lockstep:
             cursor.encoded.append(states)
 
     def _put_back(self, cursors: list[Cursor], state: State) -> None:
-        for row, cursor in enumerate(cursors):
-            cursor.state |= state.select(torch.tensor([row], device=self.model.device))
+        for cursor, own in zip(cursors, state.unbind() or [state] * len(cursors), strict=True):
+            cursor.state |= own

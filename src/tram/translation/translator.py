@@ -329,7 +329,8 @@ class Translator:
         """Return the hypotheses of one batch of sentences, given as ids of text, without context."""
         if not sentences:
             return []
-        source = document_ids([[self.special.source(ids) for ids in sentences]]).to(self.model.device)
+        # Each is a document of its own: a context module must not see the others
+        source = document_ids([[self.special.source(ids)] for ids in sentences]).to(self.model.device)
         with torch.inference_mode():
             encoded = self.model.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]

@@ -142,7 +142,7 @@ def test_ranges_reach_as_far_as_the_documents() -> None:
 def memory_model(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
-    config = TINY.model_copy(update={"memory": MemoryConfig(slots=4)})
+    config = TINY.model_copy(update={"context": MemoryConfig(slots=4)})
     folder = tmp_path_factory.mktemp("model")
     Translator(Transformer(config, text.vocabulary), text).save(folder)
     return folder

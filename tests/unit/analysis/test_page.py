@@ -178,7 +178,7 @@ def test_all_writes_one_page_and_says_what_it_skips(
 ) -> None:
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
-    config = TINY.model_copy(update={"memory": MemoryConfig(slots=4), "max_positions": 24, "max_length": 24})
+    config = TINY.model_copy(update={"context": MemoryConfig(slots=4), "max_positions": 24, "max_length": 24})
     Translator(Transformer(config, text.vocabulary), text).save(tmp_path / "model")
     # The measurement takes a minute; here it only matters that it is called.
     monkeypatch.setattr(commands, "complexity", lambda output, model, tokens: write_report(output, "complexity"))

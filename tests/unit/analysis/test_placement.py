@@ -50,7 +50,7 @@ def test_every_row_fits_the_model_and_no_two_are_the_same(encoder: int, decoder:
     seen = set()
     for place in paper_placements(model):
         memory = MemoryConfig(side=place.side, layers=place.layers)  # type: ignore[arg-type]
-        ModelConfig(**model.model_dump() | {"memory": memory})  # refuses layers that do not exist
+        ModelConfig(**model.model_dump() | {"context": memory})  # refuses layers that do not exist
         own = (place.side, *(tuple(memory.layer_numbers(layers)) for layers in (encoder, decoder)))
         assert own not in seen
         seen.add(own)

@@ -510,7 +510,7 @@ def test_the_faces_of_a_unit_agree(lengths: list[list[int]], kind: tuple[str, st
     ids = random_ids(lengths)
     layout = Layout(ids)
     local = torch.randn(layout.tokens, config.d_model, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    result, last = unit(local, local, layout, unit.initial_state(len(ids)))
+    result, last, _ = unit(local, local, layout, unit.initial_state(len(ids)))
     expected, grid = layout.grid(result), layout.grid(local)
     state = unit.initial_state(len(ids))
     for t in range(ids.shape[1]):
@@ -545,7 +545,7 @@ def test_a_memory_that_is_added_starts_exactly_at_the_sentence_model(norm: str, 
 @pytest.mark.parametrize(("norm", "read"), READS[1:])
 def test_without_its_memory_a_model_is_what_it_is_when_nothing_is_read(norm: str, read: str) -> None:
     model = memory_model(norm, read=read, side="both")
-    alone = model.without_memory()
+    alone = model.without_context()
     assert not alone.has_context
     assert not torch.equal(model(*batch()), alone(*batch()))
     with torch.no_grad():
@@ -585,15 +585,15 @@ def test_positions_of_slots_are_sines_then_cosines(slots: int, d_model: int) -> 
 # Settings that cannot be
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"memory": {"slots": 0}}, "`memory.slots`"),
-    ({"memory": {"depth": 0}}, "`memory.depth`.*no gradient would ever reach the update attention"),
-    ({"memory": {"depth": -1}}, "`memory.depth"),
-    ({"memory": {"depth": "deep"}}, "`memory.depth"),
-    ({"memory": {"layers": []}}, "`memory.layers`"),
-    ({"memory": {"layers": [6]}}, "memory.layers: there is no layer 6"),
-    ({"memory": {"layers": [-7]}}, "memory.layers: there is no layer -7"),
-    ({"memory": {"side": "left"}}, "`memory.side`"),
-    ({"norm": "pre", "memory": {"read": "norm"}}, "memory.read"),
+    ({"memory": {"slots": 0}}, "`context.slots`"),
+    ({"memory": {"depth": 0}}, "`context.depth`.*no gradient would ever reach the update attention"),
+    ({"memory": {"depth": -1}}, "`context.depth"),
+    ({"memory": {"depth": "deep"}}, "`context.depth"),
+    ({"memory": {"layers": []}}, "`context.layers`"),
+    ({"memory": {"layers": [6]}}, "context.layers: there is no layer 6"),
+    ({"memory": {"layers": [-7]}}, "context.layers: there is no layer -7"),
+    ({"memory": {"side": "left"}}, "`context.side`"),
+    ({"norm": "pre", "memory": {"read": "norm"}}, "context.read"),
 ]
 
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from helpers import START, VOCABULARY, random_ids, shake, tiny_config, tiny_model
-from tram.model.layers import Residual, sinusoids
+from tram.model.layers import Residual
+from tram.model.positions import sinusoids
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 
@@ -319,7 +320,7 @@ def test_gradients_equal_those_of_transformers(family: str, config: Any) -> None
 
 
 def test_sinusoids_have_sines_before_cosines_and_start_at_zero() -> None:
-    table = sinusoids(30, 8).double()
+    table = sinusoids(torch.arange(30), 8)
     assert table.shape == (30, 8)
     close(table[0], torch.tensor([0.0, 0, 0, 0, 1, 1, 1, 1], dtype=torch.float64))
     close(table[:, 0], torch.arange(30).double().sin(), 1e-6)

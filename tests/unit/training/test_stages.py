@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,19 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from helpers import END, FIRST_WORD, START, VOCABULARY, tiny_config, tiny_model
-from tram.config import Config, FinetuneConfig
-from tram.data.arrays import PreparedData, Sentences, Split
+from document_stages import FIXED, Example, Gradients, Lengths, assert_same, example, stage_of, update_gradients
+from helpers import tiny_config, tiny_model
+from tram.config import Config
+from tram.data.arrays import PreparedData
 from tram.model.contexts.memory import Memory
 from tram.model.transformer import Transformer
 from tram.training.document_stage import DocumentStage
 from tram.training.stages import Processes
 from tram.training.trainer import Trainer
 
-Lengths = list[list[tuple[int, int]]]  # documents of sentences: ids of the source and of the target
-Gradients = dict[str, Tensor]
 SIDES = ("source", "target", "both")
-FIXED: Lengths = [[(3, 2), (1, 4), (0, 2), (5, 1), (2, 2)], [(2, 3), (4, 0), (1, 1)], [(6, 5), (0, 0), (2, 7), (1, 2)]]
 
 pairs = st.tuples(st.integers(0, 5), st.integers(0, 5))
 lengths = st.lists(st.lists(pairs, min_size=1, max_size=6), min_size=1, max_size=3).filter(
@@ -50,36 +47,6 @@ def model_of(side: str, depth: int | str = 1, memories: tuple[int, ...] = (-1,))
     return tiny_model(tiny_config(memory=memory), seed=7)
 
 
-class Example(NamedTuple):
-    """The same documents as prepared data and as padded ids (documents, sentences, tokens), done by hand."""
-
-    split: Split
-    source: Tensor
-    decoder_input: Tensor
-    labels: Tensor
-
-
-def example(documents: Lengths) -> Example:
-    draw = np.random.default_rng(3)
-    flat = [pair for document in documents for pair in document]
-    sides = [[draw.integers(FIRST_WORD, VOCABULARY, pair[side]) for pair in flat] for side in (0, 1)]
-    arrays = [Sentences(np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides]
-    split = Split(arrays[0], arrays[1], np.cumsum([0, *map(len, documents)]))
-    grid = torch.zeros(3, len(documents), max(map(len, documents)), 8, dtype=torch.long)
-    for i, start in enumerate(split.documents[:-1]):
-        for j in range(len(documents[i])):
-            source, target = (side[start + j].tolist() for side in sides)
-            if source and target:  # half a pair is no pair
-                for row, ids in zip(grid, ([START, *source, END], [START, *target], [*target, END]), strict=True):
-                    row[i, j, : len(ids)] = torch.tensor(ids)
-    return Example(split, *grid)
-
-
-def stage_of(model: Transformer, split: Split, seed: int = 1, **changes: Any) -> DocumentStage:
-    config = FinetuneConfig(**{"label_smoothing": 0.0, "documents": 8, **changes})
-    return DocumentStage(model, config, seed, Processes(), split)
-
-
 def token_losses(model: Transformer, documents: Example, smoothing: float = 0.0) -> Tensor:
     """Loss of every token, (documents, sentences, tokens); 0 at the padding."""
     logits, labels = model(documents.source, documents.decoder_input).flatten(0, -2), documents.labels
@@ -87,25 +54,10 @@ def token_losses(model: Transformer, documents: Example, smoothing: float = 0.0)
     return losses.view(labels.shape)
 
 
-def update_gradients(stage: DocumentStage) -> Gradients:
-    """Of the next update."""
-    stage.model.zero_grad()
-    stage.run_update(0, Tensor.backward)
-    return {
-        name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in stage.model.named_parameters()
-    }
-
-
 def gradients_of(loss: Tensor, model: Transformer) -> Gradients:
     names, parameters = zip(*model.named_parameters(), strict=True)
     found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
     return dict(zip(names, found, strict=True))
-
-
-def assert_same(found: Gradients, expected: Gradients) -> None:
-    for name, value in expected.items():
-        error = float((found[name] - value).abs().max())
-        assert error <= 1e-10 * max(1.0, float(value.abs().max())), name
 
 
 # The held-out loss.
@@ -402,7 +354,7 @@ def test_both_memories_are_part_of_the_position(side: str) -> None:
     update_gradients(stage)
     tensors = stage.tensors()
     assert {name.split(".")[0] for name in tensors} == {"encoder", "decoder"}
-    with pytest.raises(ValueError, match="memories are not those of this model"):
+    with pytest.raises(ValueError, match="states are not those of this model"):
         forgetful.restore(stage.position(), {name: value for name, value in tensors.items() if side not in name})
     initial = stage.model.initial_state(len(FIXED)).tensors()
     forgetful.restore(stage.position(), {name: (initial if side in name else tensors)[name] for name in tensors})
@@ -420,8 +372,10 @@ def test_the_memories_of_all_processes_add_up_to_those_of_one(count: int) -> Non
     for stage in stages:
         update_gradients(stage)
     whole, *parts = (stage.tensors() for stage in stages)
+    joined = stages[0].join_tensors(parts)
+    assert joined.keys() == whole.keys()
     for name, value in whole.items():
-        torch.testing.assert_close(sum(part[name] for part in parts), value, rtol=0, atol=1e-12)
+        torch.testing.assert_close(joined[name], value, rtol=0, atol=1e-12)
 
 
 def finetuner(config: Config) -> Trainer:

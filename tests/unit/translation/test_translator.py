@@ -221,7 +221,7 @@ def test_a_sentence_model_counts_sentences_like_a_document_model(prepared: Path)
 
 
 def without_memory(translator: Translator) -> Translator:
-    return Translator(translator.model.without_memory(), translator.text, guards=False)
+    return Translator(translator.model.without_context(), translator.text, guards=False)
 
 
 def test_progress_counts_every_sentence_once(prepared: Path) -> None:

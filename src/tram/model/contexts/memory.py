@@ -28,13 +28,13 @@ from torch import Tensor, nn
 
 from tram.config import MemoryConfig, ModelConfig
 from tram.model.attention import Attention
-from tram.model.contexts.base import Context
+from tram.model.contexts.base import Result, SublayerContext
 from tram.model.layers import FeedForward
 from tram.model.packing import Layout
 from tram.model.state import ContextState, tensor
 
 
-class Memory(Context):
+class Memory(SublayerContext):
     """One memory unit, behind the self-attention of one layer. State: `M`, (documents, slots, d_model)."""
 
     def __init__(self, config: ModelConfig, memory: MemoryConfig) -> None:
@@ -52,7 +52,6 @@ class Memory(Context):
         self.output_attention = Attention(d_model, config.heads)
         self.input_norm = nn.LayerNorm(d_model) if self.pre else nn.Identity()
         self.output_norm = nn.LayerNorm(d_model) if memory.read == "norm" else nn.Identity()
-        self.dropout = nn.Dropout(0.0)
         self.scaled = memory.read == "scaled"
         if memory.read != "norm":  # finetuning starts exactly at the sentence model
             nn.init.zeros_(self.output_attention.output.weight)
@@ -62,9 +61,7 @@ class Memory(Context):
         """Return M^0 for every document."""
         return {"M": self.first_norm(self.table).expand(documents, -1, -1)}
 
-    def forward(
-        self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState
-    ) -> tuple[Tensor, ContextState]:
+    def forward(self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState) -> Result:
         """Update M sentence by sentence, then let all sentences read at once. local: (real tokens, d_model)."""
         h = self.input_norm(local)
         memories = self.walk(h, layout, tensor(state["M"]))
@@ -72,7 +69,7 @@ class Memory(Context):
         blocks = layout.own_blocks
         after: ContextState = {"M": memories[-1 - layout.reread]}
         if not blocks.blocks:
-            return local, after
+            return Result(local, after)
         queries = blocks.into_queries.pad(self.output_attention.query(h))
         keys_values = self.output_attention.key_value(read)
         results = []
@@ -80,7 +77,7 @@ class Memory(Context):
             seen = keys_values.index_select(0, block.sentences)
             results.append(self.attend_output(query.unflatten(0, (len(block.sentences), -1)), seen).flatten(0, 1))
         attended = self.output_attention.output(blocks.into_queries.unpad(results))
-        return self.fuse(local, attended), after
+        return Result(self.fuse(local, attended), after)
 
     def step(self, inputs: Tensor, local: Tensor, precomputed: ContextState) -> Tensor:
         """Let tokens of the current sentence read the memory. local: (documents, tokens, d_model)."""

@@ -1,0 +1,81 @@
+"""Rows that sentences of a document may read: those carried into a pass, and the tokens of all its sentences.
+
+    rows = DocumentRows(layout, carried.lengths)
+    everything = rows.join(carried.values, states)      # (rows, width): document by document, carried ones first
+    rows.starts, rows.stops                             # the rows of each sentence's own tokens
+
+What a sentence reads is a range of rows, or several. `ranges` turns them into a rectangle of indices.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tram.model.packing import Layout
+
+Numbers = np.ndarray[Any, Any]
+
+
+class CarriedAndNew:
+    """Rows of several documents: those carried into a pass, then new ones. All numbers are on the CPU.
+
+    carried, new: (documents), how many there are of each; first: (documents), the first row of each document.
+    """
+
+    def __init__(self, carried: Numbers, new: Numbers, device: torch.device) -> None:
+        self.carried, self.new, self.device = carried, new, device
+        sizes = carried + new
+        self.first: Numbers = np.cumsum(sizes) - sizes
+        owners = np.concatenate([np.repeat(np.arange(len(sizes)), each) for each in (carried, new)])
+        order = np.argsort(owners, kind="stable")  # a document's carried rows before its new ones
+        in_order = bool((order[1:] >= order[:-1]).all())
+        self._order = None if in_order else torch.as_tensor(order, device=device)
+
+    def join(self, carried: Tensor, new: Tensor) -> Tensor:
+        """Return all rows in order. carried, new: (rows of all documents, width) each."""
+        rows = torch.cat([carried, new])
+        return rows if self._order is None else rows.index_select(0, self._order)
+
+    def indices(self, first: Numbers, stop: Numbers) -> tuple[Tensor, Tensor]:
+        """Return the rows of one range per document, one after the other, and how many there are of each."""
+        rows = np.concatenate([np.arange(*each) for each in zip(first, stop, strict=True)])
+        return torch.as_tensor(rows, device=self.device), torch.as_tensor(stop - first, device=self.device)
+
+
+class DocumentRows(CarriedAndNew):
+    """Rows carried into a pass, then the tokens of all its sentences.
+
+    starts, stops: (documents · sentences), the rows of each sentence's own tokens; document: which one it is in;
+    ends: (documents), behind the sentences whose state is wanted (`Layout.reread`).
+    """
+
+    def __init__(self, layout: Layout, carried: Tensor) -> None:
+        documents, sentences = layout.shape[:2]
+        counts = layout.counts.reshape(documents, sentences)
+        super().__init__(carried.cpu().numpy(), counts.sum(1), layout.device)
+        before = np.cumsum(counts, axis=1) - counts
+        tokens = self.first + self.carried
+        self.starts: Numbers = (tokens[:, None] + before).ravel()
+        self.stops: Numbers = self.starts + layout.counts
+        self.document: Numbers = np.repeat(np.arange(documents), sentences)
+        self.ends: Numbers = tokens + counts[:, : sentences - layout.reread].sum(1)
+
+
+def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
+    """Return rectangles of the rows in some ranges per sentence, one range after the other, aligned at the right.
+
+    parts: first and stop, (sentences) each. → rows (sentences, most), 0 at the padding on the left, and where they are
+    real, (sentences, most).
+    """
+    lengths = [stop - first for first, stop in parts]
+    total = np.sum(lengths, axis=0)
+    from_right = np.arange(int(total.max(initial=0)))[::-1]  # 0 is the last row of the last range
+    rows = np.zeros((len(total), len(from_right)), dtype=np.int64)
+    passed = np.zeros_like(total)
+    for (_, stop), length in zip(reversed(parts), reversed(lengths), strict=True):
+        inside = (from_right >= passed[:, None]) & (from_right < (passed + length)[:, None])
+        rows = np.where(inside, stop[:, None] - 1 - (from_right - passed[:, None]), rows)
+        passed = passed + length
+    return rows, from_right < total[:, None]

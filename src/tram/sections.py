@@ -1,0 +1,53 @@
+"""What the settings are made of: sections that are closed to unknown keys, and numbers that have bounds."""
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+# No number is larger than anything that makes sense, so that a slip of the keyboard is not an endless loop.
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, le=1e38)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[int, Field(ge=1, le=10**9)]
+Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
+Layers = Annotated[int, Field(ge=1, le=500)]
+Positions = Annotated[int, Field(ge=1, le=10**6)]
+
+
+def usable_path(path: Path) -> Path:
+    """Return a path that a file system can hold, or raise ValueError."""
+    try:
+        parts = [part.encode() for part in path.parts]
+    except UnicodeEncodeError:
+        raise ValueError("the path contains a lone surrogate") from None
+    if any(b"\0" in part or len(part) > 255 for part in parts) or sum(map(len, parts)) + len(parts) > 4000:
+        raise ValueError("the path contains a null character or is too long")
+    return path
+
+
+FilePath = Annotated[Path, AfterValidator(usable_path)]
+
+
+class Section(BaseModel):
+    """A part of the config: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    RENAMED: ClassVar[dict[str, str]] = {}  # keys of earlier versions, and their current names
+    REMOVED: ClassVar[dict[str, Any]] = {}  # keys of earlier versions, and the value that had no effect
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_former_keys(cls, values: Any) -> Any:
+        return cls.with_current_keys(values) if isinstance(values, dict) else values
+
+    @classmethod
+    def with_current_keys(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return `values` with keys of earlier versions renamed, or removed if they had no effect."""
+        current = {}
+        for key, value in values.items():
+            if key in cls.REMOVED and value == cls.REMOVED[key]:
+                continue
+            new_key = cls.RENAMED.get(key, key)
+            current[key if new_key in values else new_key] = value  # both names: the former one is refused
+        return current

@@ -1,0 +1,78 @@
+"""What every context module must do for a translator: states are data, and what was read is context like any other."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import TINY
+from context_kinds import CONTEXTS, model_of
+from helpers import shake
+from tram.config import ModelConfig
+from tram.errors import InputError
+from tram.model.transformer import Transformer
+from tram.text.pipeline import TextPipeline
+from tram.translation.document_state import DocumentState
+from tram.translation.translator import Translator
+
+contexts = pytest.mark.parametrize("name", CONTEXTS)
+SOURCE = ["The old miller waits.", "My neighbour sings on the bridge.", "", "A small fox sleeps.", "Our teacher waits."]
+TARGET = ["Der alte Müller wartet.", "Mein Nachbar singt.", "", "Ein kleiner Fuchs schläft.", "Unser Lehrer wartet."]
+
+
+def translator_of(name: str, prepared: Path) -> Translator:
+    text = TextPipeline.load(prepared)
+    torch.manual_seed(1)
+    layers = {"encoder_layers": 2, "decoder_layers": 2}
+    config = ModelConfig.model_validate(TINY.model_dump() | layers | CONTEXTS[name])
+    model = Transformer(config, text.vocabulary).double()
+    shake(model, seed=2)
+    return Translator(model, text, beam=2)
+
+
+@contexts
+def test_a_document_is_continued_from_a_stored_state(name: str, prepared: Path) -> None:
+    translator = translator_of(name, prepared)
+    whole = translator.translate(SOURCE)
+    assert len(whole) == len(SOURCE)
+    state = translator.start()
+    parts = translator.translate(SOURCE[:2], state)
+    state = DocumentState.from_bytes(state.to_bytes())
+    assert parts + translator.translate(SOURCE[2:], state) == whole
+
+
+@contexts
+def test_sentences_read_together_or_one_by_one_are_the_same_context(name: str, prepared: Path) -> None:
+    translator = translator_of(name, prepared)
+    together, single = translator.start(), translator.start()
+    translator.read(SOURCE, TARGET, together)
+    for source, target in zip(SOURCE, TARGET, strict=True):
+        translator.read([source], [target], single)
+    expected = together.state.tensors()
+    for key, value in single.state.tensors().items():
+        torch.testing.assert_close(value, expected[key], rtol=0, atol=1e-9)
+
+
+@contexts
+def test_sentences_without_context_do_not_know_of_each_other(name: str) -> None:
+    translator = Translator(model_of(name), beam=2)
+    sentences = [[3, 9, 4], [20, 7], [5, 5, 11, 8]]
+    together = translator.translate_ids(sentences)
+    for sentence, found in zip(sentences, together, strict=True):
+        assert translator.translate_ids([sentence])[0][0][0] == found[0][0]
+
+
+@contexts
+def test_a_state_of_another_kind_is_refused(name: str) -> None:
+    translator = Translator(model_of(name))
+    own = model_of(name).config.context
+    for other in CONTEXTS:
+        context = model_of(other).config.context
+        if own is not None and context is not None and context.kind != own.kind:
+            state = Translator(model_of(other)).start()
+            with pytest.raises(InputError, match="this state belongs to the model"):
+                translator.checked(state)
+            state.model = translator.fingerprint  # as a damaged file may claim
+            if not state.state.has_form_of(translator.start().state):
+                with pytest.raises(InputError, match="its parts are not those of the model"):
+                    translator.checked(state)
