@@ -28,7 +28,7 @@ IN_PARTS = "in parts"  # translated piece by piece: every span is present, the s
 DOUBTFUL = "doubtful"  # loops, is too long or empty whatever was tried
 
 # Thresholds, in subwords. Of 26,391 human translations (development sets of opendocs, dialogue, prose, TED, news and
-# Europarl) they reject 11, of which nine are misaligned: the rest repeat a word more often than their source does.
+# Europarl) they reject 11: nine for their length, two because they repeat a word that their source does not repeat.
 LENGTH_RATIO, LENGTH_MARGIN = 2, 10  # longer than ratio · source + margin is too long
 NGRAM = 4  # shorter ones recur in good translations
 MAX_RECURRENCE = 2  # an n-gram recurs more often than this and twice the count of any n-gram of the source: a loop
