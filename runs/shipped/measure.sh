@@ -35,7 +35,7 @@ evaluate conversation conversation-nc/dev
 evaluate prose prose/dev
 evaluate europarl benchmark/europarl.dev
 evaluate dialogue dialogue/dev
-if grep -q 'memory: *$' "$model/config.yaml"; then # a sentence model has no history
+if grep -q 'kind: memory' "$model/config.yaml"; then # a sentence model has no history
     evaluate conversation-gold conversation-nc/dev --history gold
     evaluate prose-gold prose/dev --history gold
 fi

@@ -1,9 +1,10 @@
 """Documents for the memory of the shipped model: windows of real documents, spliced and generated ones.
 
-python runs/shipped/mix.py DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/documents.en and .de
+python runs/shipped/mix.py STAGE DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/STAGE.en and STAGE.de
 
-Real windows are most of the target tokens, so that the model stays good at whole documents; spliced documents are
-most of the documents, so that each update has many words that only the context decides.
+STAGE is `documents`, for the long training, or `polish`, for the short one after it. Real windows are most of the
+target tokens, so that the model stays good at whole documents; spliced documents are most of the documents, so that
+each update has many words that only the context decides.
 """
 
 import sys
@@ -15,9 +16,15 @@ from random import Random
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.sentinels import with_sentinels
 
-SPLICED = {"pronouns": 12_000, "address": 8_000, "terms": 4_700}  # documents of each kind
-REAL = {"opendocs": 6_000, "europarl-direct": 4_200, "dialogue": 2_300, "prose": 2_000}  # windows of each corpus
-GENERATED = 1_200  # documents
+SPLICED = {  # documents of each kind
+    "documents": {"pronouns": 12_000, "address": 8_000, "terms": 4_700},
+    "polish": {"pronouns": 1_800, "address": 400, "terms": 100},
+}
+REAL = {  # windows of each corpus
+    "documents": {"opendocs": 6_000, "europarl-direct": 4_200, "dialogue": 2_300, "prose": 2_000},
+    "polish": {"opendocs": 350, "europarl-direct": 250, "dialogue": 120, "prose": 120},
+}
+GENERATED = {"documents": 1_200, "polish": 400}  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOW = 20  # sentences
 SHORTEST, MAX_CHARACTERS = 3, 400  # of a window, and of a source sentence in it
@@ -34,22 +41,22 @@ def windows(document: ParallelDocument, random: Random) -> Iterator[ParallelDocu
         yield ParallelDocument([source for source, _ in pairs], [target for _, target in pairs])
 
 
-def main(data: Path, folder: Path) -> None:
+def main(stage: str, data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
-    random = Random(7)
+    random = Random(f"7 {stage}")
     generated = read_parallel(folder / "generated" / "train.en", folder / "generated" / "train.de")
     first = slice(GENERATED_SENTENCES)
-    mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED)]
-    for name, count in SPLICED.items():
+    mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED[stage])]
+    for name, count in SPLICED[stage].items():
         found = list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
         mix += random.sample(found, min(count, len(found)))
-    for name, count in REAL.items():
+    for name, count in REAL[stage].items():
         corpus = read_parallel(data / name / "train.en.xz", data / name / "train.de.xz")
         found = [window for document in corpus for window in windows(document, random)]
         mix += random.sample(found, min(count, len(found)))
     random.shuffle(mix)
-    write_parallel(folder / "documents.en", folder / "documents.de", mix)
+    write_parallel(folder / f"{stage}.en", folder / f"{stage}.de", mix)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

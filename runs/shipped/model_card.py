@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from scores import cost
+
 from tram.analysis.report import markdown_table, wrap_markdown
-from tram.analysis.window import last_update
 from tram.files import write_text
 from tram.model.folder import WEIGHTS, load_model, read_model_file
 
@@ -22,7 +23,7 @@ SETS = {
     "news": "News dev (newstest2015)",
     "ted": "TED dev: talks",
 }
-RUN = "memory-1/finetune"
+RUN = "memory-1"
 CARD = """\
 # tram's small model, English → German
 
@@ -88,12 +89,6 @@ documents.
 """
 
 
-def training_cost(folder: Path) -> dict[str, float]:
-    """Return the million target tokens and the hours of the last training."""
-    last = last_update(folder / RUN)
-    return {"tokens": last["tokens"] / 1e6, "hours": last["seconds"] / 3600}
-
-
 def read_scores(scores: Path, name: str) -> Any:
     """Return the contents of a file of measure.sh; None if it is missing."""
     path = scores / f"{name}.json"
@@ -155,8 +150,9 @@ def address_paragraph(scores: Path) -> str:
 def card(folder: Path, model: Path) -> str:
     """Return the card as Markdown."""
     about = read_model_file(model).model
-    memory = about.memory
+    memory, training = about.memory, cost(folder, RUN)
     assert memory is not None, "the model that ships has a memory"
+    assert training is not None, f"{RUN} is not trained yet"
     scores = folder / "scores" / "shipped"
     table, signatures = score_table(scores)
     overall = read_scores(scores, "contrapro")["overall"]
@@ -175,7 +171,8 @@ def card(folder: Path, model: Path) -> str:
         signatures=signatures,
         chance=100 * overall["chance"],
         contrapro=f"{interval(overall | {'value': overall['accuracy']})}% correct",
-        **training_cost(folder),
+        tokens=training["tokens"] / 1e6,
+        hours=training["seconds"] / 3600,
     )
     return wrap_markdown(text) + "\n"
 

@@ -73,11 +73,16 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
     return scores / run / f"{name}{suffix}"
 
 
-def cost(stage: Path) -> dict[str, Any]:
-    """Return updates, tokens and seconds of a training, and its best held-out loss."""
-    last = last_update(stage)
-    losses = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
-    return {key: last[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
+def cost(folder: Path, run: str) -> dict[str, Any] | None:
+    """Return updates, tokens and seconds of both trainings of a run, and the best held-out loss of the last one."""
+    stages = [folder / "long" / run / "finetune", folder / run / "finetune"]
+    if not all((stage / "model").exists() for stage in stages):
+        return None
+    last = [last_update(stage) for stage in stages]
+    losses = [line["held_loss"] for line in read_metrics(stages[-1] / "metrics.jsonl") if "held_loss" in line]
+    return {key: sum(line[key] for line in last) for key in ("update", "tokens", "seconds")} | {
+        "held_loss": min(losses)
+    }
 
 
 def control_of(run: str) -> str:
@@ -182,10 +187,9 @@ def measure(data: Path, folder: Path) -> dict[str, Any]:
     """Return every number of docs/RESULTS.md."""
     scores = folder / "scores"
     text = TextPipeline.load(folder / "documents")
-    stages = {run: folder / run / "finetune" for run in RUNS}
     sets = {name: score_set(test, data, scores, text) for name, test in SETS.items()}
     return {
-        "costs": {run: cost(stage) for run, stage in stages.items() if (stage / "model").exists()},
+        "costs": {run: found for run in RUNS if (found := cost(folder, run))},
         "sets": {name: found for name, found in sets.items() if found},
         "suites": suites(scores),
     }

@@ -41,15 +41,21 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
 fi
 [ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=24000,address=12000,terms=9000
 [ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 21
-[ -e "$out/documents.de" ] || python runs/shipped/mix.py "$data" "$out"
-tram prepare "$out/documents" --text "$start" --train "$out/documents.en" "$out/documents.de" --held-out 0.01
+for stage in documents polish; do
+    [ -e "$out/$stage.de" ] || python runs/shipped/mix.py $stage "$data" "$out"
+    tram prepare "$out/$stage" --text "$start" --train "$out/$stage.en" "$out/$stage.de" --held-out 0.01
+done
 [ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced
 [ -e "$out/sentence" ] || python runs/shipped/start.py "$out/start" "$out/sentence"
 
-train() { # RUN
-    local settings=(finetune.start="$out/start")
-    [ "${1%-*}" = memory ] || settings=(finetune.start="$out/sentence" finetune.memory=null)
-    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/$1" seed="${1#*-}" "${settings[@]}"
+train() { # RUN: the long training, then a short one in which antecedents are further back
+    local first="$out/start" none=()
+    [ "${1%-*}" = memory ] || first="$out/sentence" none=(finetune.context=null)
+    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/long/$1" seed="${1#*-}" \
+        finetune.start="$first" "${none[@]}"
+    tram train configs/shipped-memory.yaml data="$out/polish" output="$out/$1" seed="${1#*-}" \
+        finetune.start="$out/long/$1" finetune.lr=1e-3 finetune.warmup=10 finetune.cooldown=90 finetune.updates=120 \
+        "${none[@]}"
 }
 for run in ${RUNS:-sentence memory-1 control-1 memory-2 control-2}; do
     [ "$run" = sentence ] || train "$run"

@@ -52,7 +52,7 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
     shutil.copytree(prepared, out / "documents")
     translations = {"sentence": wrong, "control-1": wrong, "memory-1": right, "control-2": right, "memory-2": wrong}
     for run, translated in translations.items():
-        scores, stage = out / "scores" / run, out / run / "finetune"
+        scores = out / "scores" / run
         scores.mkdir(parents=True)
         for name in ("opendocs", "dialogue", *(["conversation-gold"] if run == "memory-1" else ["conversation"])):
             write_documents(scores / f"{name}.jsonl", [Document(document.target) for document in translated])
@@ -61,9 +61,10 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
         (scores / "contrapro.json").write_text(json.dumps(found), encoding="utf-8")
         if run == "sentence":
             continue  # was not trained here
-        (stage / "model").mkdir(parents=True)
-        lines = [{"update": 40, "tokens": 1_500_000, "seconds": 5400.0}, {"held_loss": 2.25}, {"held_loss": 2.125}]
-        (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        for stage, loss in ((out / "long" / run / "finetune", 2.25), (out / run / "finetune", 2.125)):
+            (stage / "model").mkdir(parents=True)
+            lines = [{"update": 20, "tokens": 750_000, "seconds": 2700.0}, {"held_loss": loss + 1}, {"held_loss": loss}]
+            (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return data, out
 
 
