@@ -113,7 +113,10 @@ class ModelConfig(Section):
     decoder_layers: Layers = Field(6, description="layers of the decoder")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after (post) or before (pre) a sublayer")
     activation: Literal["relu", "gelu", "swish"] = Field("gelu", description="activation of the feed-forward sublayers")
-    positions: Literal["learned", "sinusoidal"] = Field("learned", description="position encoding of the tokens")
+    positions: Literal["learned", "sinusoidal", "sinusoidal-fairseq"] = Field(
+        "learned",
+        description="position encoding of the tokens; sinusoidal-fairseq: with the wave lengths of M2M100 and NLLB",
+    )
     position_offset: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="row of the position table that the first token uses (BART: 2)"
     )
@@ -125,7 +128,13 @@ class ModelConfig(Section):
     )
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
-    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
+    output_bias: bool | Literal["fixed"] = Field(
+        False, description="add a bias to the logits, as Marian does; fixed: it is never trained (imported models)"
+    )
+    tied_output: bool = Field(True, description="the output layer shares the token table of the target")
+    source_vocabulary: Positive | None = Field(
+        None, description="rows of the source's own token table; null: the source shares that of the target"
+    )
     memory: MemoryConfig | None = Field(None, description="the recurrent memory; none: a sentence model")
 
     @model_validator(mode="after")

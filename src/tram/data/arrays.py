@@ -198,6 +198,7 @@ class _PreparedFile(BaseModel):
     text: str
     splits: dict[Annotated[str, Field(pattern=r"^[\w-]{1,100}$")], dict[str, int]]
     key: str | None = None
+    source_vocabulary: Annotated[int, Field(ge=1, le=2**31)] | None = None  # None: that of the target
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,7 @@ class PreparedData:
     fingerprint: str  # of the text pipeline
     splits: dict[str, dict[str, int]]
     key: str  # identifies the data: its files, their bytes and the settings
+    source_vocabulary: int | None = None  # None: that of the target
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -230,19 +232,21 @@ class PreparedData:
             file = _PreparedFile.model_validate(about)
         except ValidationError:
             raise damaged from None
-        return cls(folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about))
+        return cls(folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about), file.source_vocabulary)
 
     def split(self, name: str) -> Split:
         """Return the documents of one split, memory-mapped; refuse arrays that do not fit together."""
         if name not in self.splits:
             raise InputError(f"{self.folder}: has no split `{name}`, only {', '.join(self.splits)}")
 
+        vocabularies = {"source": self.source_vocabulary or self.vocabulary, "target": self.vocabulary}
+
         def load(part: str, largest: int | None = None) -> npt.NDArray[Any]:
             """Load integers; largest: they are offsets, which grow from 0 to this number."""
             path = self.folder / f"{name}.{part}.npy"
             array = _load_array(path, (np.uint16, np.uint32) if largest is None else (np.int64,))
             if largest is None:
-                good = _largest(array) < self.vocabulary
+                good = _largest(array) < vocabularies[part.partition(".")[0]]
             else:
                 good = len(array) > 0 and array[0] == 0 and array[-1] == largest and _ascends(array)
             if not good:

@@ -40,7 +40,7 @@ class FeedForward(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Token embedding plus position, for one side; the token table is shared by both sides and the output."""
+    """Token embedding plus position, for one side; the token table is usually shared by both sides and the output."""
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__()
@@ -52,7 +52,8 @@ class Embeddings(nn.Module):
             self.positions = nn.Parameter(torch.empty(rows, config.d_model))
             nn.init.normal_(self.positions, std=0.02)
         else:
-            self.register_buffer("positions", sinusoids(rows, config.d_model), persistent=False)
+            table = sinusoids if config.positions == "sinusoidal" else fairseq_sinusoids
+            self.register_buffer("positions", table(rows, config.d_model), persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 
@@ -67,6 +68,17 @@ def sinusoids(rows: int, width: int) -> Tensor:
     """Return sines in the first half of the columns and cosines in the second, wave lengths from 2π to 10000 · 2π."""
     rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000) / width))
     angles = torch.arange(rows, dtype=torch.float64)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1).to(torch.get_default_dtype())
+
+
+def fairseq_sinusoids(rows: int, width: int) -> Tensor:
+    """Return the sinusoids of M2M100 and NLLB: as `sinusoids`, but the last wave length is exactly 10000 · 2π.
+
+    In float32 throughout, as these models were trained: far positions differ visibly from more accurate ones.
+    """
+    half = width // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10_000) / max(half - 1, 1)))
+    angles = torch.arange(rows, dtype=torch.float32)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1).to(torch.get_default_dtype())
 
 

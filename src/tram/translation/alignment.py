@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tram.data.batches import document_ids
 
 if TYPE_CHECKING:
-    from tram.text.pipeline import TextPipeline
+    from tram.text.subwords import Subwords
     from tram.translation.translator import Translator
 
 Alignment = list[tuple[int, int]]  # (source word, target word)
@@ -47,8 +47,8 @@ def align_words(
         rows = usable[start : start + BATCH]
         weights = cross_attention(translator, [source_ids[i] for i in rows], [target_ids[i] for i in rows])
         for i, matrix in zip(rows, weights, strict=True):
-            source_words = _words_of_subwords(text, source_ids[i], sources[i], words(sources[i]))
-            target_words = _words_of_subwords(text, target_ids[i], targets[i], words(targets[i]))
+            source_words = _words_of_subwords(text.subwords("source"), source_ids[i], sources[i], words(sources[i]))
+            target_words = _words_of_subwords(text.subwords("target"), target_ids[i], targets[i], words(targets[i]))
             found[i] = _strongest(matrix, source_words, target_words)
     return found
 
@@ -82,7 +82,7 @@ def cross_attention(translator: "Translator", sources: list[list[int]], targets:
 
 
 def _words_of_subwords(
-    text: "TextPipeline", ids: list[int], sentence: str, words: Sequence[tuple[int, int]]
+    subwords: "Subwords", ids: list[int], sentence: str, words: Sequence[tuple[int, int]]
 ) -> list[int | None]:
     """Return the word that every subword belongs to; None for one without a letter or a digit.
 
@@ -92,7 +92,7 @@ def _words_of_subwords(
     found: list[int | None] = []
     place = 0
     for number in ids:
-        letters = sum(c.isalnum() for c in text.bpe.decode([number]))
+        letters = sum(c.isalnum() for c in subwords.decode([number]))
         found.append(owners[min(place, len(owners) - 1)] if letters and owners else None)
         place += letters
     return found
