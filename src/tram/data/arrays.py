@@ -232,7 +232,9 @@ class PreparedData:
             file = _PreparedFile.model_validate(about)
         except ValidationError:
             raise damaged from None
-        return cls(folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about), file.source_vocabulary)
+        return cls(
+            folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about), file.source_vocabulary
+        )
 
     def split(self, name: str) -> Split:
         """Return the documents of one split, memory-mapped; refuse arrays that do not fit together."""

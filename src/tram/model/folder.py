@@ -9,7 +9,8 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,9 @@ __all__ = [
     "load_model",
     "load_tensors",
     "load_weights",
+    "parameter_shapes",
     "read_model_file",
+    "replacing_model",
     "save_model",
     "save_tensors",
     "weights",
@@ -116,14 +119,23 @@ def _fill(model: nn.Module, path: Path, complete: bool) -> set[str]:
 
 def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | None" = None, card: str = "") -> None:
     """Write a model folder: config.yaml, model.safetensors, README.md and, if there is one, text.json."""
+    with replacing_model(folder, model.config, model.vocabulary, text, card) as temporary:
+        save_tensors(temporary / WEIGHTS, weights(model))
+
+
+@contextmanager
+def replacing_model(
+    folder: Path | str, config: ModelConfig, vocabulary: int, text: "TextPipeline | None" = None, card: str = ""
+) -> Iterator[Path]:
+    """Yield a folder for the weights of a model; with everything else in it, it replaces `folder` at the end."""
     folder = Path(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if present and not present & {WEIGHTS, "config.yaml"}:
         raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another folder")
     with replacing_folder(folder) as temporary:
-        save_tensors(temporary / WEIGHTS, weights(model))
+        yield temporary
         pipeline = None if text is None else text.fingerprint
-        about = ModelFile(vocabulary=model.vocabulary, text=pipeline, model=model.config)
+        about = ModelFile(vocabulary=vocabulary, text=pipeline, model=config)
         write_yaml(temporary / "config.yaml", about)
         (temporary / "README.md").write_text(card or "A translation model made with tram.\n", encoding="utf-8")
         if text is not None:
@@ -150,11 +162,12 @@ def read_model_file(folder: Path) -> ModelFile:
         raise InputError(f"{folder}: was made by a newer tram (version {version}); update tram")
     about = checked(ModelFile, values, str(path))
     # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
-    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), _shapes(about.model, about.vocabulary))
+    wanted = parameter_shapes(about.model, about.vocabulary)
+    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), wanted)
     return about
 
 
-def _shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
+def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
     with torch.device("meta"):
         return weights(Transformer(config, vocabulary))
@@ -162,7 +175,7 @@ def _shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
 
 def check_memory(config: ModelConfig, vocabulary: int) -> None:
     """Refuse a new model that is larger than the memory of this machine."""
-    size = 4 * sum(value.numel() for value in _shapes(config, vocabulary).values())
+    size = 4 * sum(value.numel() for value in parameter_shapes(config, vocabulary).values())
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
     if size > available:
         raise InputError(

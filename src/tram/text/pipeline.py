@@ -199,7 +199,7 @@ class TextPipeline:
         return [scripts.detokenize(detruecase(text.split())) for text in texts]
 
     def save(self, path: Path) -> None:
-        """Write the pipeline to a .json file, or to `text.json` in a folder; files it needs go to `origin` beside it."""
+        """Write the pipeline to a .json file, or to `text.json` in a folder; its files go to `origin` beside it."""
         file, path = self._file(), _place(path)
         for name, content in self.files.items():
             with replacing(path.parent / FOLDER / name) as temporary:

@@ -73,9 +73,7 @@ class Template(Data):
     def open(self) -> set[str]:
         """The sides whose language must be chosen."""
         return {
-            part
-            for part in (*self.source_prefix, *self.source_suffix, *self.target_prefix)
-            if isinstance(part, str)
+            part for part in (*self.source_prefix, *self.source_suffix, *self.target_prefix) if isinstance(part, str)
         }
 
 
