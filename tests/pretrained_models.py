@@ -100,8 +100,8 @@ def make(family: str, folder: Path, seed: int = 1, **changes: Any) -> Made:
     model = model_class(config).eval()
     with torch.no_grad():
         for name, value in model.state_dict().items():
-            if "embed_positions" not in name or ("weight" in name and family in {"bart", "mbart"}):
-                value.add_(torch.randn_like(value), alpha=0.1)
+            if "embed_positions" not in name or config.model_type in {"bart", "mbart"}:
+                value.add_(torch.randn_like(value), alpha=0.5 if ".fc" in name else 0.1)
     if family == "marian":
         model.generation_config.bad_words_ids = [[config.pad_token_id]]
         model.generation_config.num_beams = 4
@@ -125,7 +125,8 @@ def make_marian(folder: Path, changes: dict[str, Any]) -> Any:
         known = [dict.fromkeys((*known[0], *known[1]))] * 2
     vocabularies = []
     for side in known:
-        tokens = ["</s>", "<unk>", *codes, *list(side)[3:], "<pad>"]  # some pieces have no id
+        tokens = ["</s>", "<unk>", *codes, *list(side)[3:]]  # some pieces have no id
+        tokens.insert(2 if separate else len(tokens), "<pad>")  # two vocabularies share the ids of their special tokens
         vocabularies.append({token: number for number, token in enumerate(tokens)})
     paths = [folder / "vocab.json", folder / "target_vocab.json"]
     for path, vocabulary in list(zip(paths, vocabularies, strict=True))[: 1 + separate]:
@@ -139,7 +140,7 @@ def make_marian(folder: Path, changes: dict[str, Any]) -> Any:
         target_lang="deu",
         separate_vocabs=separate,
     )
-    pad = len(vocabularies[1]) - 1
+    pad = vocabularies[1]["<pad>"]
     special = {
         "vocab_size": len(vocabularies[0]),
         "decoder_vocab_size": len(vocabularies[1]),

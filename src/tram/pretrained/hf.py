@@ -46,18 +46,18 @@ def import_hf(
     model: a folder or the name of a repository. source, target: languages, in the model's own codes or those of
     ISO 639; of a model with several languages they can also be chosen when it is loaded.
     """
-    for language in (source, target):
-        if language is not None:
-            check_language(language)
     check_output_folder(out)
     files = find_model_files(model, revision)
     family = family_of(files)
     settings = model_config(family, files)
     text = family.text(files, source, target)
+    assert text.pretrained is not None
+    for side, language in (("source", text.source_language), ("target", text.target_language)):
+        if side not in text.pretrained.template.open:  # else it is one of the model's own codes
+            check_language(language)
     checkpoint = Checkpoint(family, files, open_tensors(files.folder))
     settings = checkpoint.settings(settings)
     entries = checkpoint.entries(settings, text.vocabulary)
-    assert text.pretrained is not None
     card = model_card(text.pretrained.origin, settings, text)
     with replacing_model(out.resolve(), settings, text.vocabulary, text, card) as folder:
         write_tensors(folder / WEIGHTS, entries, lambda name: checkpoint.parameter(name, entries[name]))

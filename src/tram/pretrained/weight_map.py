@@ -95,8 +95,8 @@ class Checkpoint:
                 found = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]
                 if found != shape:
                     raise InputError(
-                        f"{self.tensors.path(self.names[part])}: `{part}` has shape {list(self.entry(part).shape)}, but "
-                        f"config.json and the tokeniser ask for {shape}; do not mix files of several models"
+                        f"{self.tensors.path(self.names[part])}: `{part}` has shape {list(self.entry(part).shape)}, "
+                        f"but config.json and the tokeniser ask for {shape}; do not mix files of several models"
                     )
         self.check_all_used()
         return entries
@@ -144,9 +144,7 @@ class Checkpoint:
     def entry(self, name: str) -> Entry:
         """Return shape and data type of a foreign tensor."""
         if name not in self.names:
-            raise InputError(
-                f"{self.files.folder}: its weights lack the tensor `{name}`; use another copy of the model"
-            )
+            raise InputError(f"{self.files.folder}: its weights lack the tensor `{name}`; use another copy of it")
         return self.tensors.entries[self.names[name]]
 
     def read(self, name: str) -> Tensor:
