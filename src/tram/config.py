@@ -154,6 +154,10 @@ class ModelConfig(Section):
                 self.memory.layer_numbers(self.decoder_layers)
         return self
 
+    def without_context(self) -> "ModelConfig":
+        """Return the config of the sentence model inside."""
+        return self.model_copy(update={"memory": None})
+
 
 class TrainConfig(Section):
     """The first stage: training a sentence model."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tram.cli.options import Beam, LengthPenalty, ModelFolder
+from tram.cli.options import (
+    Adapter,
+    DefaultBeam,
+    LengthPenalty,
+    ModelFolder,
+    SourceLanguage,
+    TargetLanguage,
+)
 from tram.errors import InputError
 from tram.progress import Progress, plain_warnings
 
@@ -30,7 +37,7 @@ def translate(
         Path | None,
         typer.Option("--output", "-o", help="File to write; with several files, the folder for their translations."),
     ] = None,
-    beam: Beam = 5,
+    beam: DefaultBeam = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
     ] = False,
@@ -41,7 +48,10 @@ def translate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace translations that exist already (several files).")
     ] = False,
-    length_penalty: LengthPenalty = 1.0,
+    length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
     ] = 1,
@@ -62,7 +72,14 @@ def translate(
         from tram.files import check_writable
 
         check_writable(output)
-    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
+    translator = Translator.load(
+        model,
+        beam=beam,
+        length_penalty=length_penalty,
+        source=source_language,
+        target=target_language,
+        adapter=adapter,
+    )
     if lines:
         with _writer(output) as write, _progress() as advance, plain_warnings():
             source = _lines(given[0])

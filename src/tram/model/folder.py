@@ -44,6 +44,7 @@ __all__ = [
     "replacing_model",
     "save_model",
     "save_tensors",
+    "tensors_fingerprint",
     "weights",
 ]
 VERSION = 2
@@ -81,9 +82,14 @@ def converted(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Return twelve digits that stand for the weights, as float32 and under the names of version 1."""
+    """Return twelve digits that stand for the weights of a model."""
+    return tensors_fingerprint(weights(model))
+
+
+def tensors_fingerprint(parameters: Mapping[str, Tensor]) -> str:
+    """Return twelve digits that stand for parameters, as float32 and under the names of version 1."""
     tensors: dict[str, Tensor] = {}
-    for name, value in weights(model).items():
+    for name, value in parameters.items():
         if match := re.fullmatch(r"(.*)\.(query|key_value)\.(weight|bias)", name):
             fused = f"{match[1]}.projection.{match[3]}"
             tensors[fused] = torch.cat([tensors[fused], value]) if fused in tensors else value

@@ -99,7 +99,7 @@ class Transformer(nn.Module):
 
     def without_memory(self) -> "Transformer":
         """Return the sentence model inside: the same layers without context modules."""
-        alone = Transformer(self.config.model_copy(update={"memory": None}), self.vocabulary)
+        alone = Transformer(self.config.without_context(), self.vocabulary)
         alone.to(self.tokens.weight).train(self.training)
         alone.load_state_dict(self.state_dict(), strict=False)  # ignores the memory's tensors
         return alone
