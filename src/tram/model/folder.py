@@ -143,7 +143,10 @@ def replacing_model(
         pipeline = None if text is None else text.fingerprint
         about = ModelFile(vocabulary=vocabulary, text=pipeline, model=config)
         write_yaml(temporary / "config.yaml", about)
-        (temporary / "README.md").write_text(card or "A translation model made with tram.\n", encoding="utf-8")
+        card = card or "A translation model made with tram.\n"
+        if text is not None and text.pretrained is not None and text.pretrained.origin.describe() not in card:
+            card += f"\n{text.pretrained.origin.describe()}\n"  # its licence also covers what is made from it
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         if text is not None:
             text.save(temporary)
 

@@ -3,8 +3,8 @@
     export_adapter(Path("run"), Path("adapter"))               # memory_config.json, memory.safetensors, README.md
     model = load_with_adapter(Path("base"), Path("adapter"))
 
-An adapter fits exactly one base, which it names by the fingerprint of its weights. The paper's memory has 16 d² + …
-parameters per side: 8.4 million for two sides of a model of width 512, or 17 MB in float16.
+An adapter fits exactly one base, which it names by the fingerprint of its weights. The paper's memory has about 16 d²
+parameters per side: 8.4 million for both sides of a model of width 512, which is 17 MB in float16.
 """
 
 from pathlib import Path
@@ -74,8 +74,8 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
     fingerprint = base_fingerprint(model)
     if start is not None and base_fingerprint(load_model(start)) != fingerprint:
         raise InputError(
-            f"{folder}: its other weights are not those of {start}, because they were trained, too; set finetune.freeze: "
-            "base for an adapter, or keep the whole model with `tram export tram`"
+            f"{folder}: its other weights are not those of {start}, because they were trained, too; set "
+            "finetune.freeze: base for an adapter, or keep the whole model with `tram export tram`"
         )
     text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
     origin = None if text is None or text.pretrained is None else text.pretrained.origin
@@ -146,11 +146,11 @@ def adapter_card(about: AdapterFile, config: ModelConfig, size: int) -> str:
     licence = "" if about.licence is None else f"license: {about.licence}\n"
     commit = "" if about.revision is None else f" (commit {about.revision})"
     return (
-        f"---\nbase_model: {about.base_model}\n{licence}library_name: tram-mt\ntags:\n- document-level-translation\n---\n\n"
+        f"---\nbase_model: {about.base_model}\n{licence}library_name: tram-mt\n---\n\n"
         f"# A memory for {about.base_model}\n\n"
         f"An adapter for [tram](https://pypi.org/project/tram-mt/) with {memory.slots} memory slots on side "
-        f"{memory.side}, {size / 1e6:.1f} MB. It turns the sentence translator {about.base_model}{commit} into one that "
-        "carries a memory from sentence to sentence.\n\n"
+        f"{memory.side}, {size / 1e6:.1f} MB. It turns the sentence translator {about.base_model}{commit} into "
+        "one that carries a memory from sentence to sentence.\n\n"
         "    tram import hf BASE base\n"
         "    tram translate document.txt --model base --adapter .\n\n"
         f"Base: weights {about.base}, width {config.d_model}; another base is refused. "

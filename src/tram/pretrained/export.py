@@ -128,7 +128,7 @@ def kind_of(config: ModelConfig, folder: Path) -> str:
             return kind
     raise InputError(
         f"{folder}: no family of transformers has {config.norm}-norm, {config.positions} positions and embedding_norm "
-        f"{str(config.embedding_norm).lower()} together; models with the layout of BART, mBART or Marian can be exported"
+        f"{str(config.embedding_norm).lower()} together; only the layouts of BART, mBART and Marian can be exported"
     )
 
 
