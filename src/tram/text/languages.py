@@ -48,7 +48,7 @@ def short_code(code: str) -> str:
 
 
 def find_language(code: str, known: Iterable[str], where: str) -> str:
-    """Return which of a model's own codes is meant: that code itself, or the only one of the same language.
+    """Return which of a model's own codes is meant: that code itself or, by a code such as de, the only one of German.
 
     where: what the sentence that refuses an unknown code begins with.
     """
@@ -56,8 +56,9 @@ def find_language(code: str, known: Iterable[str], where: str) -> str:
     if code in codes:
         return code
     same = [each for each in codes if short_code(each) == short_code(code)]
-    if len(same) == 1:
+    is_bare = re.fullmatch("[a-z]{2,3}", code) is not None  # without script or region
+    if is_bare and len(same) == 1:
         return same[0]
     near = same or difflib.get_close_matches(code, codes, n=3, cutoff=0.4) or sorted(codes)[:3]
-    problem = "stands for several languages of this model" if same else "is no language of this model"
+    problem = "stands for several languages of this model" if is_bare and same else "is no language of this model"
     raise InputError(f"{where}: language {code!r} {problem}; give, for example, {', '.join(near)}")

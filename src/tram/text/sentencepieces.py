@@ -7,7 +7,6 @@ The text is not normalised other than by the model itself. Tags such as `</s>` i
 """
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from tram.errors import InputError
@@ -35,19 +34,10 @@ class SentencePieces:
         self._unknown = self.vocabulary[UNKNOWN] + SHIFT
         self._ids = {piece: number + SHIFT for piece, number in self.vocabulary.items()}
         self._pieces = {number: piece for piece, number in self._ids.items()}
+        self._processor = _load(model)
 
     def __reduce__(self) -> tuple[type["SentencePieces"], tuple[Any, ...]]:
         return SentencePieces, (self.model, self.vocabulary, self.rows, tuple(sorted(self.special)))
-
-    @cached_property
-    def _processor(self) -> Any:
-        try:
-            from sentencepiece import SentencePieceProcessor
-        except ImportError:
-            raise InputError(
-                "this model needs the package sentencepiece; install it with `pip install tram-mt[pretrained]`"
-            ) from None
-        return SentencePieceProcessor(model_proto=self.model)
 
     @property
     def size(self) -> int:
@@ -74,3 +64,13 @@ class SentencePieces:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as a readable piece, with "▁" where a word starts."""
         return [self._pieces.get(number, UNKNOWN) for number in ids]
+
+
+def _load(model: bytes) -> Any:
+    try:
+        from sentencepiece import SentencePieceProcessor
+    except ImportError:
+        raise InputError(
+            "this model needs the package sentencepiece; install it with `pip install tram-mt[pretrained]`"
+        ) from None
+    return SentencePieceProcessor(model_proto=model)
