@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load
 from torch import Tensor
 
 from tram.config import ModelConfig
@@ -21,7 +22,7 @@ from tram.files import replacing_folder
 from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
-from tram.pretrained.hf import FAMILIES
+from tram.pretrained.hf import FAMILIES, UNUSED
 from tram.pretrained.names import (
     DECODER_TOKENS,
     ENCODER_TOKENS,
@@ -75,7 +76,7 @@ class Exported:
             found = {DECODER_TOKENS: target, ENCODER_TOKENS: target if source is None else source[self.own_rows :]}
         if output is not None:
             found[OUTPUT] = output[self.own_rows :]
-            found[SHARED] = target  # there without a use
+            found[SHARED] = target  # without a use; where the origin's is another one, that replaces it
         if self.family.has_output_bias:
             bias = self.parameters.get("bias")
             flat = target.new_zeros(len(target)) if bias is None else bias[self.own_rows :]
@@ -99,20 +100,22 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
     tensors = converted(load_tensors(folder / WEIGHTS))
     parameters = {name: tensors[name] for name in names}
     if text is not None and text.pretrained is not None:
-        files = {name: content for name, content in text.files.items() if name != REBUILT}
+        files = {name: content for name, content in text.files.items() if name not in {REBUILT, UNUSED}}
         kind = json.loads(files["config.json"])["model_type"]
         exported = Exported(config, parameters, FAMILIES[kind], 1)
+        unused = load(text.files[UNUSED]) if UNUSED in text.files else {}
         card = f"{text.pretrained.origin.describe()}\n\nExported by `tram export hf`.\n"
     else:
         kind = kind_of(config, folder)
         exported = Exported(config, parameters, FAMILIES[kind], 0)
         special = SpecialIds() if text is None else text.special
         files = {"config.json": json.dumps(foreign_config(config, about.vocabulary, kind, special), indent=2).encode()}
+        unused = {}
         card = "A model trained with tram, exported by `tram export hf` without its tokeniser.\n"
-    found = exported.tensors()
+    found = exported.tensors() | unused
     entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
     with replacing_folder(out.resolve()) as temporary:
-        write_tensors(temporary / SAFETENSORS, entries, found.__getitem__)
+        write_tensors(temporary / SAFETENSORS, entries, lambda name: [found[name]])
         for name, content in files.items():
             (temporary / name).write_bytes(content)
         (temporary / "README.md").write_text(card, encoding="utf-8")

@@ -9,6 +9,8 @@ The result is an ordinary model folder; nothing but `text.json`, its data, knows
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors.torch import save
+
 from tram.config import ModelConfig
 from tram.errors import InputError
 from tram.model.folder import WEIGHTS, replacing_model
@@ -16,6 +18,7 @@ from tram.pretrained import bart, m2m100, marian, mbart
 from tram.pretrained.family import Family, model_config, unused_settings
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hub import ModelFiles, find_model_files
+from tram.pretrained.names import SHARED
 from tram.pretrained.tensor_files import open_tensors, write_tensors
 from tram.pretrained.weight_map import Checkpoint
 from tram.text.languages import check_language
@@ -23,6 +26,7 @@ from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Origin
 
 FAMILIES = {module.FAMILY.model_type: module.FAMILY for module in (marian, bart, mbart, m2m100)}
+UNUSED = "unused.safetensors"  # a token table that the network does not use
 OTHER_LAYERS = {"num_experts": "mixtures of experts", "is_decoder": "decoders without an encoder"}
 
 
@@ -57,6 +61,9 @@ def import_hf(
             check_language(language)
     checkpoint = Checkpoint(family, files, open_tensors(files.folder))
     settings = checkpoint.settings(settings)
+    if (unused := checkpoint.unused_table()) is not None:
+        text = text.with_file(UNUSED, save({SHARED: unused}))
+    assert text.pretrained is not None
     entries = checkpoint.entries(settings, text.vocabulary)
     card = model_card(text.pretrained.origin, settings, text)
     with replacing_model(out.resolve(), settings, text.vocabulary, text, card) as folder:

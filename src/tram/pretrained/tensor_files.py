@@ -1,17 +1,17 @@
-"""Large files of tensors, one tensor at a time: memory holds the largest tensor, not the file.
+"""Large files of tensors, a few megabytes at a time: memory holds neither the file nor its largest tensor.
 
     tensors = open_tensors(folder)             # model.safetensors, pytorch_model.bin or their shards
-    tensors.shapes["model.shared.weight"]
-    tensors.read("model.shared.weight")
+    tensors.entries["model.shared.weight"]     # shape and data type
+    for block in tensors.blocks("model.shared.weight"): ...
 
-    write_tensors(path, {"tokens.weight": Entry((58_102, 512), torch.float32)}, read)
+    write_tensors(path, {"tokens.weight": Entry((58_102, 512), torch.float32)}, blocks)
 
 safetensors' own reader maps the whole file into memory, and its writer wants all tensors at once.
 """
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import RawIOBase
 from math import prod
@@ -27,6 +27,7 @@ from tram.pretrained.torch_files import load_torch_file
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+BLOCK = 1 << 21  # values that are in memory at the same time
 AGAIN = "use another copy of it"
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 INDEX = ".index.json"  # follows the name of a file that is in several parts
@@ -62,21 +63,25 @@ class SafetensorsFile:
             )
         return DTYPES[about["dtype"]]
 
-    def read(self, name: str) -> Tensor:
-        """Return a tensor."""
+    def blocks(self, name: str) -> Iterator[Tensor]:
+        """Yield the values of a tensor in order, a block at a time; the next block replaces the last one."""
         entry = self.entries[name]
-        value = torch.empty(entry.shape, dtype=entry.dtype)
+        left = prod(entry.shape)
+        buffer = torch.empty(min(left, BLOCK), dtype=entry.dtype)
         try:
             with self.path.open("rb", buffering=0) as file:
                 file.seek(self._start + self._offsets[name])
-                _fill(file, value.reshape(-1).view(torch.uint8).numpy().data)
+                while left:
+                    block = buffer[: min(left, BLOCK)]
+                    _fill(file, block.view(torch.uint8).numpy().data)
+                    yield block
+                    left -= len(block)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read ({error.strerror}); {AGAIN}") from None
-        return value
 
 
 def _fill(file: RawIOBase, buffer: memoryview) -> None:
-    """Read until the buffer is full: one call reads at most 2 GB."""
+    """Read until the buffer is full."""
     while len(buffer):
         read = file.readinto(buffer)
         if not read:
@@ -95,9 +100,9 @@ class TorchFile:
         self._tensors: dict[str, Tensor] = found
         self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
 
-    def read(self, name: str) -> Tensor:
-        """Return a tensor."""
-        return self._tensors[name]
+    def blocks(self, name: str) -> Iterator[Tensor]:
+        """Yield the values of a tensor in order, a block at a time."""
+        yield from self._tensors[name].reshape(-1).split(BLOCK)
 
 
 TensorFile = SafetensorsFile | TorchFile
@@ -111,14 +116,15 @@ class Tensors:
         self._owners = owners
         self.entries = {name: file.entries[name] for name, file in owners.items()}
 
-    def read(self, name: str) -> Tensor:
-        """Return a tensor; refuse values that are not finite numbers."""
+    def blocks(self, name: str) -> Iterator[Tensor]:
+        """Yield the values of a tensor in order, a block at a time; refuse values that are not finite numbers."""
         file = self._owners[name]
-        value = file.read(name)
-        if not value.is_floating_point():
-            raise InputError(f"{file.path}: `{name}` holds {value.dtype} values; give a model that is not quantised")
-        check_finite(file.path, {name: value})
-        return value
+        dtype = self.entries[name].dtype
+        if not dtype.is_floating_point:
+            raise InputError(f"{file.path}: `{name}` holds {dtype} values; give a model that is not quantised")
+        for block in file.blocks(name):
+            check_finite(file.path, {name: block})
+            yield block
 
     def path(self, name: str) -> Path:
         """Return the file that holds a tensor."""
@@ -158,8 +164,8 @@ def _open_shards(folder: Path, index: Path) -> Tensors:
     return Tensors(list(files.values()), owners)
 
 
-def write_tensors(path: Path, entries: Mapping[str, Entry], read: Callable[[str], Tensor]) -> None:
-    """Write a safetensors file; `read` returns one tensor after the other."""
+def write_tensors(path: Path, entries: Mapping[str, Entry], blocks: Callable[[str], Iterable[Tensor]]) -> None:
+    """Write a safetensors file; `blocks` returns the values of one tensor after the other, in blocks."""
     # Wider types first, so that every tensor begins at a multiple of its own width.
     names = sorted(entries, key=lambda name: (-entries[name].dtype.itemsize, name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -173,7 +179,9 @@ def write_tensors(path: Path, entries: Mapping[str, Entry], read: Callable[[str]
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(encoded)) + encoded)
         for name in names:
-            value = read(name)
-            assert value.shape == entries[name].shape
-            assert value.dtype == entries[name].dtype
-            file.write(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            left = prod(entries[name].shape)
+            for block in blocks(name):
+                flat = block.to(entries[name].dtype).contiguous().reshape(-1)
+                file.write(flat.view(torch.uint8).numpy().data)
+                left -= len(flat)
+            assert left == 0, name

@@ -4,8 +4,8 @@ tram's ids are the foreign ones plus 1, because its own id 0 is padding: token t
 the bias of that row keeps its logit at -10,000, where it changes no probability.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -47,7 +47,7 @@ class Tables:
 
 
 class Checkpoint:
-    """A foreign checkpoint, read as the parameters of a tram model, one at a time."""
+    """A foreign checkpoint, read as the parameters of a tram model."""
 
     def __init__(self, family: Family, files: ModelFiles, tensors: Tensors) -> None:
         self.family = family
@@ -74,7 +74,17 @@ class Checkpoint:
     def are_equal(self, one: str, other: str) -> bool:
         """Return whether two tensors are equal."""
         same_shape = self.entry(one).shape == self.entry(other).shape
-        return same_shape and torch.equal(self.read(one), self.read(other))
+        pairs = zip(self.blocks(one), self.blocks(other), strict=True)
+        return same_shape and all(torch.equal(first, second) for first, second in pairs)
+
+    def unused_table(self) -> Tensor | None:
+        """Return a table that lies beside untied ones without a use: only an export needs it, to be complete."""
+        own = {self.tables.target, self.tables.source}
+        if self.tables.output is None or SHARED not in self.names or SHARED in own:
+            return None
+        if self.are_equal(SHARED, self.tables.target):
+            return None
+        return torch.cat([block.clone() for block in self.blocks(SHARED)]).reshape(self.entry(SHARED).shape)
 
     def settings(self, config: ModelConfig) -> ModelConfig:
         """Return the config with the token tables of this checkpoint."""
@@ -128,18 +138,15 @@ class Checkpoint:
         """Return how many rows a parameter has for ids that the foreign model does not have."""
         return int(name in {"tokens.weight", "source_tokens.weight", "output.weight", "bias"})
 
-    def parameter(self, name: str, entry: Entry) -> Tensor:
-        """Return the values of a parameter."""
+    def parameter(self, name: str, entry: Entry) -> Iterator[Tensor]:
+        """Yield the values of a parameter in order, a block at a time: the row of padding, then the foreign tensors."""
         parts = self.parts(name)
-        if not self.extra_rows(name):
-            values = [self.read(part) for part in parts]
-            return (values[0] if len(values) == 1 else torch.cat(values)).to(entry.dtype)
-        result = torch.zeros(entry.shape, dtype=entry.dtype)
-        if name == "bias":
-            result[0] = PADDING_LOGIT
-        if parts:
-            result[1:] = self.read(parts[0]).reshape(entry.shape[0] - 1, *entry.shape[1:])
-        return result
+        if self.extra_rows(name):
+            yield torch.full(entry.shape[1:], PADDING_LOGIT if name == "bias" else 0.0)
+        for part in parts:
+            yield from self.blocks(part)
+        if name == "bias" and not parts:
+            yield torch.zeros(entry.shape[0] - 1)
 
     def entry(self, name: str) -> Entry:
         """Return shape and data type of a foreign tensor."""
@@ -147,12 +154,7 @@ class Checkpoint:
             raise InputError(f"{self.files.folder}: its weights lack the tensor `{name}`; use another copy of it")
         return self.tensors.entries[self.names[name]]
 
-    def read(self, name: str) -> Tensor:
-        """Return a foreign tensor."""
+    def blocks(self, name: str) -> Iterator[Tensor]:
+        """Yield the values of a foreign tensor in order, a block at a time."""
         self.entry(name)
-        return self.tensors.read(self.names[name])
-
-    @property
-    def path(self) -> Path:
-        """The first file of the checkpoint."""
-        return self.tensors.files[0].path
+        return self.tensors.blocks(self.names[name])

@@ -19,7 +19,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint, replacing, write_text
+from tram.files import bytes_fingerprint, fingerprint, replacing, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.languages import short_code
 from tram.text.moses import moses
@@ -161,6 +161,13 @@ class TextPipeline:
         pretrained = self.pretrained.choose(side, code, where)
         language = {f"{side}_language": pretrained.language(side)}
         return replace(self, pretrained=pretrained, **language)  # type: ignore[arg-type]
+
+    def with_file(self, name: str, content: bytes) -> Self:
+        """Return the pipeline of an imported model with one more file of its origin."""
+        assert self.pretrained is not None
+        names = self.pretrained.files | {name: bytes_fingerprint(content)}
+        pretrained = self.pretrained.model_copy(update={"files": names})
+        return replace(self, pretrained=pretrained, files={**self.files, name: content})
 
     @property
     def vocabulary(self) -> int:

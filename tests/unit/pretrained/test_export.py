@@ -23,8 +23,10 @@ from tram.pretrained.hf import import_hf
     ("family", "changes"),
     [
         ("marian", {}),
-        ("marian", {"separate": True, "tie_word_embeddings": True}),
+        ("marian", {"separate": True}),
+        ("marian", {"separate": True, "tie_word_embeddings": False}),
         ("bart", {}),
+        ("bart", {"tie_word_embeddings": False}),
         ("mbart", {}),
         ("m2m100", {}),
         ("nllb", {}),
