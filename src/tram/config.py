@@ -86,7 +86,10 @@ class ModelConfig(WithContext):
     decoder_layers: Layers = Field(6, description="layers of the decoder")
     norm: Literal["post", "pre"] = Field("post", description="LayerNorm after (post) or before (pre) a sublayer")
     activation: Literal["relu", "gelu", "swish"] = Field("gelu", description="activation of the feed-forward sublayers")
-    positions: Literal["learned", "sinusoidal"] = Field("learned", description="position encoding of the tokens")
+    positions: Literal["learned", "sinusoidal", "sinusoidal-fairseq"] = Field(
+        "learned",
+        description="position encoding of the tokens; sinusoidal-fairseq: with the wave lengths of M2M100 and NLLB",
+    )
     position_offset: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="row of the position table that the first token uses (BART: 2)"
     )
@@ -98,7 +101,13 @@ class ModelConfig(WithContext):
     )
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
-    output_bias: bool = Field(False, description="add a bias to the logits, as Marian does")
+    output_bias: bool | Literal["fixed"] = Field(
+        False, description="add a bias to the logits, as Marian does; fixed: it is never trained (imported models)"
+    )
+    tied_output: bool = Field(True, description="the output layer shares the token table of the target")
+    source_vocabulary: Positive | None = Field(
+        None, description="rows of the source's own token table; null: the source shares that of the target"
+    )
     context: ContextConfig | None = Field(None, description="the context module; none: a sentence model")
     unit: UnitConfig = Field(SentenceUnit(), description="what is translated as one sequence, by its kind")
 
@@ -118,6 +127,10 @@ class ModelConfig(WithContext):
                 )
         self.unit.check(self)
         return self
+
+    def without_context(self) -> "ModelConfig":
+        """Return the config of the sentence model inside."""
+        return self.model_copy(update={"context": None})
 
 
 class TrainConfig(Section):

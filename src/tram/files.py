@@ -345,6 +345,11 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+def bytes_fingerprint(content: bytes) -> str:
+    """Return twelve hexadecimal digits that identify some bytes; those of a file: `content_fingerprint`."""
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
 def content_fingerprint(path: Path) -> str:
     """Return twelve hexadecimal digits that identify the bytes of a file."""
     with regular_file(path).open("rb") as file:

@@ -160,7 +160,7 @@ def choose_maps(
     trace = traces[path.document if path else min(traces)]
     unit = path.unit if path else units[-1]
     i, j = (path.i, path.j) if path else pair or (0, 1)
-    document, pieces = trace.document, trace.text.bpe.pieces
+    document, pieces = trace.document, trace.text.subwords("target" if is_target(unit) else "source").pieces
     before, after = trace.maps(unit, i), trace.maps(unit, j)
     updated, predicted = (document.decoder_input, document.labels) if is_target(unit) else (document.source,) * 2
     tokens = [pieces([n for n in ids[0, t].tolist() if n]) for ids, t in ((updated, i), (predicted, j))]

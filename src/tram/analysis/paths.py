@@ -29,7 +29,7 @@ from tram.model.stacks import Encoded
 from tram.model.state import State, tensor
 from tram.model.transformer import Transformer
 from tram.progress import Progress
-from tram.text.pipeline import TextPipeline
+from tram.text.pipeline import Side, TextPipeline
 from tram.translation.translator import Translator
 
 SEARCHED_SENTENCES = 20  # per document: those that the memory helps most
@@ -81,7 +81,7 @@ class DocumentTrace:
     def update_words(self, unit: str, sentence: int) -> list[WordSpan]:
         """Return the words of a sentence that a unit's update attends to."""
         side = self.document.decoder_input if is_target(unit) else self.document.source
-        return sentence_words(self.text, side[0, sentence])
+        return sentence_words(self.text, side[0, sentence], "target" if is_target(unit) else "source")
 
     def output_words(self, unit: str, sentence: int) -> list[WordSpan]:
         """Return the words of a sentence that attend to a unit's slots; in the decoder, where they are predicted."""
@@ -89,7 +89,7 @@ class DocumentTrace:
 
     def predicted_words(self, sentence: int) -> list[WordSpan]:
         """Return the words of the target sentence, at the positions where they are predicted."""
-        return sentence_words(self.text, self.document.labels[0, sentence])
+        return sentence_words(self.text, self.document.labels[0, sentence], "target")
 
     def maps(self, unit: str, sentence: int) -> Maps:
         """Return update attention (heads, slots, tokens) and output attention (heads, tokens, slots) of a sentence."""
@@ -147,9 +147,9 @@ def recorded_update_inputs(units: dict[str, Memory]) -> Iterator[dict[str, Tenso
             handle.remove()
 
 
-def sentence_words(text: TextPipeline, ids: Tensor) -> list[WordSpan]:
+def sentence_words(text: TextPipeline, ids: Tensor, side: Side) -> list[WordSpan]:
     """Return the words of one sentence without special tokens and punctuation; ids: (tokens,)."""
-    bpe, special = text.bpe, text.special.control
+    bpe, special = text.subwords(side), text.special.control
     groups: list[list[int]] = []
     numbers = ids.tolist()
     for position, (number, piece) in enumerate(zip(numbers, bpe.pieces(numbers), strict=True)):

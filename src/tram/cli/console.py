@@ -29,10 +29,11 @@ def translated(
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
 
 
-def load_translator(
-    model: Path | None, device: str, dtype: str, beam: int, length_penalty: float, batch: int
-) -> "Translator":
-    """Load a model onto a device; refuse a device that this machine does not have."""
+def load_translator(model: Path | None, device: str, dtype: str, batch: int, **settings: Any) -> "Translator":
+    """Load a model onto a device; refuse a device that this machine does not have.
+
+    settings: other arguments of `Translator.load`.
+    """
     import torch
 
     from tram.translation.translator import Translator
@@ -41,7 +42,7 @@ def load_translator(
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
         raise InputError(f"--device {device}: this machine or this torch has no such device; give cpu") from None
-    translator = Translator.load(model, device, getattr(torch, dtype), beam, length_penalty)
+    translator = Translator.load(model, device, getattr(torch, dtype), **settings)
     translator.batch = batch
     return translator
 

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import TOGETHER, cut_like, report, translated
-from tram.cli.options import Beam, CorpusFormat, History, Json, LengthPenalty, ModelFolder, writable
+from tram.cli.options import (
+    Adapter,
+    CorpusFormat,
+    DefaultBeam,
+    History,
+    Json,
+    LengthPenalty,
+    ModelFolder,
+    SourceLanguage,
+    TargetLanguage,
+    writable,
+)
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
 
@@ -28,8 +39,11 @@ def evaluate(
         Path | None,
         typer.Option(callback=writable, help="Write the translations here, in the format of its suffix."),
     ] = None,
-    beam: Beam = 5,
-    length_penalty: LengthPenalty = 1.0,
+    beam: DefaultBeam = None,
+    length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
     compat: Annotated[
         str | None,
         typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
@@ -57,7 +71,14 @@ def evaluate(
     from tram.translation.translator import Translator
 
     documents = list(read_parallel(source, reference, format))
-    translator = Translator.load(model, beam=beam, length_penalty=length_penalty)
+    translator = Translator.load(
+        model,
+        beam=beam,
+        length_penalty=length_penalty,
+        source=source_language,
+        target=target_language,
+        adapter=adapter,
+    )
     sources = [document.source for document in documents]
     gold = [document.target for document in documents]
     hypotheses = translated(translator, sources, history.value, gold)

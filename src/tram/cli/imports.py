@@ -1,5 +1,6 @@
 """`tram import`: models of other programs."""
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -39,4 +40,20 @@ def authors(
     from tram.pretrained.authors import import_authors
 
     import_authors(checkpoint, out, heads, side.value, vocab, codes, source_language, target_language)
+    print(out)
+
+
+@app.command()
+def hf(
+    model: Annotated[str, typer.Argument(metavar="FOLDER|REPO", help="Folder, or name of a repository to fetch.")],
+    out: Annotated[Path, typer.Argument(help="Model folder to write.")],
+    source: Annotated[str | None, typer.Option(help="Language of the source.")] = None,
+    target: Annotated[str | None, typer.Option(help="Language of the target; can also be chosen later.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the repository.")] = None,
+) -> None:
+    """Convert a Hugging Face translator: Marian (OPUS-MT), BART, mBART-50, M2M100 or NLLB."""
+    from tram.pretrained.hf import import_hf
+
+    for note in import_hf(model, out, source, target, revision).notes:
+        print(f"note: {note}", file=sys.stderr)
     print(out)

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tram.cli import analyze, bench, imports, suite
+from tram.cli import analyze, bench, exports, imports, suite
 from tram.cli.console import gathered
 from tram.cli.data import prepare, stats, synthetic
 from tram.cli.evaluate import evaluate, score
@@ -38,6 +38,7 @@ app.add_typer(suite.app, name="suite")
 app.add_typer(analyze.app, name="analyze")
 app.add_typer(bench.app, name="bench")
 app.add_typer(imports.app, name="import")
+app.add_typer(exports.app, name="export")
 
 
 @app.callback(invoke_without_command=True)

@@ -25,9 +25,9 @@ def writable_folder(path: Path) -> Path:
     return path
 
 
-def finite(value: float) -> float:
+def finite(value: float | None) -> float | None:
     """Refuse NaN, which is neither too small nor too large for any range."""
-    if not math.isfinite(value):
+    if value is not None and not math.isfinite(value):
         raise typer.BadParameter("give a finite number")
     return value
 
@@ -50,8 +50,30 @@ ModelFolder = Annotated[
     typer.Option("--model", help="Model folder, or output folder of `tram train`; by default the model of tram."),
 ]
 Beam = Annotated[int, typer.Option(min=1, max=1000, help="Hypotheses kept in the search; 1: greedy search.")]
+DefaultBeam = Annotated[
+    int | None,
+    typer.Option(
+        "--beam", min=1, max=1000, help="Hypotheses kept in the search; 1: greedy search. By default 5, or as imported."
+    ),
+]
 LengthPenalty = Annotated[
-    float, typer.Option(min=-100, max=100, callback=finite, help="Scores are divided by length to this power.")
+    float | None,
+    typer.Option(
+        "--length-penalty",
+        min=-100,
+        max=100,
+        callback=finite,
+        help="Scores are divided by length to this power. By default 1, or as imported.",
+    ),
+]
+SourceLanguage = Annotated[
+    str | None, typer.Option("--source", help="Language of the source, for a model that knows several.")
+]
+TargetLanguage = Annotated[
+    str | None, typer.Option("--target", help="Language of the target, for a model that knows several.")
+]
+Adapter = Annotated[
+    Path | None, typer.Option("--adapter", help="Memory for this model, written by `tram export adapter`.")
 ]
 
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tram.cli.options import Batch, Beam, DataType, Device, Dtype, LengthPenalty, ModelFolder
+from tram.cli.options import (
+    Adapter,
+    Batch,
+    DataType,
+    DefaultBeam,
+    Device,
+    Dtype,
+    LengthPenalty,
+    ModelFolder,
+    SourceLanguage,
+    TargetLanguage,
+)
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
@@ -38,7 +49,7 @@ def translate(
             "Without it one text file is printed; several, and packages such as .docx, go beside the originals.",
         ),
     ] = None,
-    beam: Beam = 5,
+    beam: DefaultBeam = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
     ] = False,
@@ -49,7 +60,10 @@ def translate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace translations that exist already (several files).")
     ] = False,
-    length_penalty: LengthPenalty = 1.0,
+    length_penalty: LengthPenalty = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
     ] = 1,
@@ -99,7 +113,17 @@ def translate(
         from tram.files import check_writable
 
         check_writable(output)
-    translator = load_translator(model, device, dtype, beam, length_penalty, batch)
+    translator = load_translator(
+        model,
+        device,
+        dtype,
+        batch,
+        beam=beam,
+        length_penalty=length_penalty,
+        source=source_language,
+        target=target_language,
+        adapter=adapter,
+    )
     if n_best > 1:
         with _writer(output) as write, plain_warnings():
             for piece in n_best_lines(translator, read_lines(given[0]), n_best):

@@ -213,6 +213,7 @@ class _PreparedFile(BaseModel):
     text: str
     splits: dict[Annotated[str, Field(pattern=r"^[\w-]{1,100}$")], dict[str, int]]
     key: str | None = None
+    source_vocabulary: Annotated[int, Field(ge=1, le=2**31)] | None = None  # None: that of the target
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ class PreparedData:
     fingerprint: str  # of the text pipeline
     splits: dict[str, dict[str, int]]
     key: str  # identifies the data: its files, their bytes and the settings
+    source_vocabulary: int | None = None  # None: that of the target
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -245,7 +247,9 @@ class PreparedData:
             file = _PreparedFile.model_validate(about)
         except ValidationError:
             raise damaged from None
-        return cls(folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about))
+        return cls(
+            folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about), file.source_vocabulary
+        )
 
     def split(self, name: str) -> Split:
         """Return the documents of one split, memory-mapped; refuse arrays that do not fit together."""
@@ -275,9 +279,10 @@ class PreparedData:
                 f"{self.folder / 'prepared.json'}: does not describe the split `{name}` beside it; "
                 "run `tram prepare` again"
             )
+        vocabularies = {"source": self.source_vocabulary or self.vocabulary, "target": self.vocabulary}
         for which, side in zip(sides, (source, target), strict=True):
             check(f"{which}.offsets", _are_offsets(side.offsets, len(side.ids)))
-            check(f"{which}.ids", _largest(side.ids) < self.vocabulary)
+            check(f"{which}.ids", _largest(side.ids) < vocabularies[which])
         check("target.offsets", len(source) == len(target))
         check("documents", _are_offsets(documents, len(source)))
         return Split(source, target, documents, self.special)

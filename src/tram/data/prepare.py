@@ -116,6 +116,7 @@ def prepare(
     settings = settings or PrepareSettings()
     given = TextPipeline.load(text) if text else None
     if given:  # a given pipeline decides how text is tokenised
+        _ = given.special  # refuses a model of several languages of which none is chosen
         settings = replace(
             settings,
             pipeline=given.pipeline,
@@ -168,6 +169,7 @@ def _prepare(
     return {
         "text": pipeline.fingerprint,
         "vocabulary": pipeline.vocabulary,
+        **({} if pipeline.target_bpe is None else {"source_vocabulary": pipeline.bpe.size}),
         "splits": splits,
         "cut": sum(part.cut for part in tokenised + tokenised_dev),
     }
@@ -182,7 +184,7 @@ def _is_complete(out: Path, about: dict[str, Any]) -> bool:
         data.text()
     except InputError:
         return False
-    return all((out / name).exists() for name in _files(about["splits"]))
+    return all((out / name).exists() for name in _files(about["splits"], data.text()))
 
 
 def _identity(pairs: Sequence[FilePair]) -> list[Any]:
@@ -352,7 +354,7 @@ def _encode(
     sizes = {}
     pipeline = (folder / "text.json", text.fingerprint)
     for name, documents in splits.items():
-        writer = SplitWriter(folder, name, text.vocabulary)
+        writer = SplitWriter(folder, name, max(text.vocabulary, text.bpe.size))
         with Progress(f"encoding {name}", unit="sentences") as progress:
             pairs = (ParallelDocument(source, target) for source, target in documents)
             for chunk in workers.ordered(_encode_chunk, ((pipeline, chunk) for chunk in _chunks(pairs))):
@@ -378,7 +380,7 @@ def _encode_chunk(
     def ids(sentences: list[str], side: Side) -> list[list[int]]:
         if text.pipeline == "moses":
             sentences = _truecased(text.truecaser(side), sentences)
-        return text.bpe.encode_batch(sentences)
+        return text.subwords(side).encode_batch(sentences)
 
     return [(ids(source, "source"), ids(target, "target")) for source, target in documents]
 
@@ -404,17 +406,18 @@ def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
     write_parallel(path, None, documents, format="jsonl")
 
 
-def _files(splits: Iterable[str]) -> list[str]:
+def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
     """Return the names of the files of a prepared folder, without `prepared.json`."""
     parts = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")
-    return [f"{split}.{part}.npy" for split in splits for part in parts] + ["text.json", "held.jsonl", "dev.jsonl"]
+    return [f"{split}.{part}.npy" for split in splits for part in parts] + ["held.jsonl", "dev.jsonl", *text.file_names]
 
 
 def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
     (out / "prepared.json").unlink(missing_ok=True)
-    for name in _files(about["splits"]):
+    for name in _files(about["splits"], TextPipeline.load(cache)):
         flush_to_disk(cache / name)
+        (out / name).parent.mkdir(exist_ok=True)
         os.replace(cache / name, out / name)
     write_json(out / "prepared.json", about)
     shutil.rmtree(cache)

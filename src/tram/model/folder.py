@@ -9,7 +9,8 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,9 +39,12 @@ __all__ = [
     "load_model",
     "load_tensors",
     "load_weights",
+    "parameter_shapes",
     "read_model_file",
+    "replacing_model",
     "save_model",
     "save_tensors",
+    "tensors_fingerprint",
     "weights",
 ]
 VERSION = 2
@@ -78,9 +82,14 @@ def converted(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Return twelve digits that stand for the weights, as float32 and under the names of version 1."""
+    """Return twelve digits that stand for the weights of a model."""
+    return tensors_fingerprint(weights(model))
+
+
+def tensors_fingerprint(parameters: Mapping[str, Tensor]) -> str:
+    """Return twelve digits that stand for parameters, as float32 and under the names of version 1."""
     tensors: dict[str, Tensor] = {}
-    for name, value in weights(model).items():
+    for name, value in parameters.items():
         if match := re.fullmatch(r"(.*)\.(query|key_value)\.(weight|bias)", name):
             fused = f"{match[1]}.projection.{match[3]}"
             tensors[fused] = torch.cat([tensors[fused], value]) if fused in tensors else value
@@ -103,7 +112,7 @@ def load_known_weights(model: Transformer, path: Path) -> set[str]:
     It may hold nothing else but what the model would have without its context module, for example positions that the
     module has another way for.
     """
-    sentence_model = _shapes(model.config.model_copy(update={"context": None}), model.vocabulary)
+    sentence_model = parameter_shapes(model.config.without_context(), model.vocabulary)
     return _fill(model, path, complete=False, ignored=sentence_model.keys() - weights(model).keys())
 
 
@@ -122,16 +131,28 @@ def _fill(model: nn.Module, path: Path, complete: bool, ignored: Set[str] = froz
 
 def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | None" = None, card: str = "") -> None:
     """Write a model folder: config.yaml, model.safetensors, README.md and, if there is one, text.json."""
+    with replacing_model(folder, model.config, model.vocabulary, text, card) as temporary:
+        save_tensors(temporary / WEIGHTS, weights(model))
+
+
+@contextmanager
+def replacing_model(
+    folder: Path | str, config: ModelConfig, vocabulary: int, text: "TextPipeline | None" = None, card: str = ""
+) -> Iterator[Path]:
+    """Yield a folder for the weights of a model; with everything else in it, it replaces `folder` at the end."""
     folder = Path(folder)
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if present and not present & {WEIGHTS, "config.yaml"}:
         raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another folder")
     with replacing_folder(folder) as temporary:
-        save_tensors(temporary / WEIGHTS, weights(model))
+        yield temporary
         pipeline = None if text is None else text.fingerprint
-        about = ModelFile(vocabulary=model.vocabulary, text=pipeline, model=model.config)
+        about = ModelFile(vocabulary=vocabulary, text=pipeline, model=config)
         write_yaml(temporary / "config.yaml", about)
-        (temporary / "README.md").write_text(card or "A translation model made with tram.\n", encoding="utf-8")
+        card = card or "A translation model made with tram.\n"
+        if text is not None and text.pretrained is not None and text.pretrained.origin.describe() not in card:
+            card += f"\n{text.pretrained.origin.describe()}\n"  # its licence also covers what is made from it
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         if text is not None:
             text.save(temporary)
 
@@ -156,11 +177,12 @@ def read_model_file(folder: Path) -> ModelFile:
         raise InputError(f"{folder}: was made by a newer tram (version {version}); update tram")
     about = checked(ModelFile, values, str(path))
     # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
-    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), _shapes(about.model, about.vocabulary))
+    wanted = parameter_shapes(about.model, about.vocabulary)
+    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), wanted)
     return about
 
 
-def _shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
+def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
     with torch.device("meta"):
         return weights(Transformer(config, vocabulary))
@@ -168,7 +190,7 @@ def _shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
 
 def check_memory(config: ModelConfig, vocabulary: int) -> None:
     """Refuse a new model that is larger than the memory of this machine."""
-    size = 4 * sum(value.numel() for value in _shapes(config, vocabulary).values())
+    size = 4 * sum(value.numel() for value in parameter_shapes(config, vocabulary).values())
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
     if size > available:
         raise InputError(

@@ -17,7 +17,7 @@ from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import AttentionContext, Host, OwnTokens, Passage, Result, SublayerContext
 from tram.model.packing import Blocks, Layout
-from tram.model.positions import sinusoids
+from tram.model.positions import fairseq_sinusoids, sinusoids
 from tram.model.state import ContextState
 
 
@@ -42,7 +42,7 @@ class FeedForward(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Token embedding plus position, for one side; the token table is shared by both sides and the output."""
+    """Token embedding plus position, for one side; the token table is usually shared by both sides and the output."""
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, side: Side) -> None:
         super().__init__()
@@ -57,7 +57,8 @@ class Embeddings(nn.Module):
             self.positions = nn.Parameter(torch.empty(rows, config.d_model))
             nn.init.normal_(self.positions, std=0.02)
         else:
-            table = sinusoids(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
+            wave = sinusoids if config.positions == "sinusoidal" else fairseq_sinusoids
+            table = wave(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
             self.register_buffer("positions", table, persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)

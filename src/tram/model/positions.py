@@ -14,3 +14,14 @@ def sinusoids(places: Tensor, width: int) -> Tensor:
     steps = torch.arange(0, width, 2, dtype=torch.float64, device=places.device)
     angles = places.to(torch.float64)[:, None] * torch.exp(steps * (-math.log(10_000) / width))
     return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def fairseq_sinusoids(places: Tensor, width: int) -> Tensor:
+    """Return the sinusoids of M2M100 and NLLB: as `sinusoids`, but the last wave length is exactly 10000 · 2π.
+
+    In float32 throughout, as these models were trained: far positions differ visibly from more accurate ones.
+    """
+    half = width // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10_000) / max(half - 1, 1)))
+    angles = places.to(torch.float32)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -47,23 +47,37 @@ class ForcedDecoding:
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and the embedding they share with the output."""
+    """Encoder, decoder and the token table, which both share with the output unless the config says otherwise."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
-        self.tokens = nn.Embedding(vocabulary, config.d_model)
-        nn.init.normal_(self.tokens.weight, std=config.d_model**-0.5 if config.embedding_scale else 0.02)
-        self.encoder = Encoder(config, self.tokens)
+        self.tokens = self.new_table(vocabulary)
+        self.source_tokens = None if config.source_vocabulary is None else self.new_table(config.source_vocabulary)
+        self.output = None if config.tied_output else nn.Linear(config.d_model, vocabulary, bias=False)
+        self.encoder = Encoder(config, self.tokens if self.source_tokens is None else self.source_tokens)
         self.decoder = Decoder(config, self.tokens)
-        self.bias = nn.Parameter(torch.zeros(vocabulary)) if config.output_bias else None
+        self.bias = None
+        if config.output_bias:
+            self.bias = nn.Parameter(torch.zeros(vocabulary), requires_grad=config.output_bias != "fixed")
         place_contexts(self.encoder, self.decoder, config)
+
+    def new_table(self, rows: int) -> nn.Embedding:
+        """Return a token table with random values."""
+        table = nn.Embedding(rows, self.config.d_model)
+        nn.init.normal_(table.weight, std=self.config.d_model**-0.5 if self.config.embedding_scale else 0.02)
+        return table
 
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return self.tokens.weight.device
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The weight of the output layer, (vocabulary, d_model): usually the token table of the target."""
+        return self.tokens.weight if self.output is None else self.output.weight
 
     @property
     def has_context(self) -> bool:
@@ -76,7 +90,7 @@ class Transformer(nn.Module):
 
     def without_context(self) -> "Transformer":
         """Return the sentence model inside: the same layers without context modules."""
-        alone = Transformer(self.config.model_copy(update={"context": None}), self.vocabulary)
+        alone = Transformer(self.config.without_context(), self.vocabulary)
         alone.to(self.tokens.weight).train(self.training)
         missing = alone.load_state_dict(self.state_dict(), strict=False).missing_keys  # ignores the contexts' tensors
         if missing:
@@ -132,7 +146,7 @@ class Transformer(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:
         """(…, d_model) → (…, vocabulary)."""
-        return F.linear(states, self.tokens.weight, self.bias)
+        return F.linear(states, self.output_weight, self.bias)
 
     def token_log_probs(self, states: Tensor, labels: Tensor, chunk: int = 512) -> Tensor:
         """Return the log-probability of every label; at most `chunk` rows of logits are in memory at once.

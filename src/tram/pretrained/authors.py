@@ -9,21 +9,29 @@ authors' vocabulary and BPE codes, the model folder translates text, otherwise i
 
 import hashlib
 import re
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from tram.config import ContextSide, MemoryConfig, ModelConfig
 from tram.errors import InputError
-from tram.files import check_folder_writable, regular_file
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
+from tram.pretrained.folders import check_output_folder
+from tram.pretrained.names import (
+    DECODER_TOKENS,
+    ENCODER_TOKENS,
+    LAYER_NAMES,
+    OUTPUT,
+    OUTPUT_BIAS,
+    SHARED,
+    foreign_names,
+)
 from tram.pretrained.subword_files import read_text_pipeline
+from tram.pretrained.torch_files import load_torch_file
 from tram.text.languages import check_language
 from tram.text.pipeline import TextPipeline
 
@@ -34,12 +42,11 @@ STACKS: dict[ContextSide, tuple[str, ...]] = {
 }
 POSITION_OFFSET = 2  # BART's position tables begin with two unused rows
 
-EMBEDDING = "model.shared.weight"
-COPIES = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
-OUTPUT_BIAS = "final_logits_bias"
+EMBEDDING = SHARED
+COPIES = (ENCODER_TOKENS, DECODER_TOKENS, OUTPUT)
 
-# tram's names and the authors' names inside a layer.
-LAYER_NAMES = {
+# tram's names and the authors' names inside a layer; those of the memory come first, because others begin like them.
+AUTHORS_LAYER_NAMES = {
     "self_attention.context.table": "rnn.ds_query_init",
     "self_attention.context.first_norm": "rnn.ds_layernorm",
     "self_attention.context.update_attention": "rnn.recurrent_layer.attn",
@@ -51,26 +58,7 @@ LAYER_NAMES = {
     "self_attention.context.feed_forward_norm": "rnn.recurrent_layer.final_layer_norm",
     "self_attention.context.output_attention": "rnn.attn",
     "self_attention.context.output_norm": "rnn_layer_norm",
-    "self_attention.attention": "self_attn",
-    "self_attention.residual.norm": "self_attn_layer_norm",
-    "cross_attention.attention": "encoder_attn",
-    "cross_attention.residual.norm": "encoder_attn_layer_norm",
-    "feed_forward.inner": "fc1",
-    "feed_forward.outer": "fc2",
-    "residual.norm": "final_layer_norm",
-}
-OTHER_NAMES = {
-    "tokens.weight": EMBEDDING,
-    "bias": OUTPUT_BIAS,
-    **{
-        f"{stack}.embeddings.{ours}": f"model.{stack}.{theirs}"
-        for stack in STACKS["both"]
-        for ours, theirs in {
-            "positions": "embed_positions.weight",
-            "norm.weight": "layernorm_embedding.weight",
-            "norm.bias": "layernorm_embedding.bias",
-        }.items()
-    },
+    **LAYER_NAMES,
 }
 
 LAYER = r"layers\.([0-9]+)\."
@@ -104,26 +92,12 @@ def import_authors(
     for language in (source_language, target_language):
         check_language(language)
     check_output_folder(out)
-    check_folder_writable(out)
     state = read_state_dict(checkpoint)
     model = build_model(state, heads, side)
     text = None
     if vocab is not None and codes is not None:
         text = read_text_pipeline(vocab, codes, model.vocabulary, source_language, target_language)
     save_model(model, out.resolve(), text, model_card(checkpoint, model, text))
-
-
-def check_output_folder(out: Path) -> None:
-    """Refuse an output folder that is not empty, because its files would be replaced."""
-    try:
-        if not any(out.iterdir()):
-            return
-        problem = "is not empty"
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        problem = f"cannot be used as a folder ({error.strerror})"
-    raise InputError(f"{out}: {problem}; give a folder that does not exist yet")
 
 
 @dataclass(frozen=True)
@@ -170,7 +144,7 @@ class StateDict:
 
 def read_state_dict(path: Path) -> StateDict:
     """Read the state dict of a file, or the one under its key `state_dict` or `model`, with uniform names."""
-    loaded = load_torch_file(path)
+    loaded = load_torch_file(path, "give a file made by torch.save(model.state_dict(), FILE)")
     for key in ("state_dict", "model"):
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
             loaded = loaded[key]
@@ -201,24 +175,6 @@ def with_slot_norms(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             if f"{start}.weight" not in found and f"{start}.bias" not in found:
                 found |= {f"{start}.weight": torch.ones(table.shape[-1]), f"{start}.bias": torch.zeros(table.shape[-1])}
     return found
-
-
-def load_torch_file(path: Path) -> Any:
-    """Load a PyTorch file of tensors, numbers, strings and containers of them; no code is run."""
-    try:
-        file = regular_file(path).open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); give the authors' checkpoint file") from error
-    try:
-        with file, warnings.catch_warnings(action="ignore"):  # warnings about pickle; real problems are errors
-            return torch.load(file, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:
-        raise InputError(
-            f"{path}: is not a PyTorch file of tensors only (other objects are not loaded: they could run code);"
-            " give a file made by torch.save(model.state_dict(), FILE)"
-        ) from error
-    except Exception as error:  # torch raises many kinds of errors for damaged files, including KeyError and OSError
-        raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
 
 
 def build_model(state: StateDict, heads: int, side: ContextSide) -> Transformer:
@@ -315,16 +271,8 @@ def common_layer_numbers(stacks: list[tuple[set[int], int]]) -> tuple[int, ...] 
 
 def authors_names(name: str) -> tuple[str, ...]:
     """Return the authors' names of the tensors that are stacked in tram's parameter `name`."""
-    if name in OTHER_NAMES:
-        return (OTHER_NAMES[name],)
-    stack, _, layer, rest = name.split(".", 3)
-    ours = next(part for part in LAYER_NAMES if rest.startswith(part))
-    theirs = f"model.{stack}.layers.{layer}.{LAYER_NAMES[ours]}"
-    end = rest.removeprefix(ours).replace(".output.", ".out_proj.")
-    for ours, parts in {"query": "q", "key_value": "kv"}.items():
-        if end.startswith(f".{ours}."):
-            return tuple(theirs + end.replace(ours, f"{part}_proj") for part in parts)
-    return (theirs + end,)
+    tables = {"tokens.weight": EMBEDDING, "bias": OUTPUT_BIAS}
+    return (tables[name],) if name in tables else foreign_names(name, AUTHORS_LAYER_NAMES)
 
 
 def assemble(state: StateDict, names: tuple[str, ...], shape: torch.Size) -> Tensor:

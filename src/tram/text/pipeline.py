@@ -5,11 +5,12 @@
     text.decode(ids, "source")                        # and back
     text.save(folder)                                 # TextPipeline.load(folder)
 
-The subwords are those of `BPE`, or of `WordEndBPE` in models trained with other tools.
+The subwords are those of `BPE`, of `WordEndBPE` in models trained with other tools, or those of an imported model,
+whose tokeniser files lie in the folder `origin` beside text.json (see `text.pretrained`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,14 +19,18 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint, read_text, write_text
+from tram.files import bytes_fingerprint, fingerprint, read_text, replacing, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
+from tram.text.languages import short_code
 from tram.text.moses import moses
+from tram.text.pretrained import FOLDER, Files, LanguageSide, PretrainedText
 from tram.text.special_ids import SpecialIds
+from tram.text.subwords import Subwords
 from tram.text.truecasing import Truecaser, count_cases, detruecase
 from tram.text.word_end_bpe import WordEndBPE
 
-VERSION = 2
+VERSION = 3
+SECOND_VERSION = 2  # without `pretrained`
 FIRST_VERSION = 1  # without special ids: still written where they are tram's own, so that fingerprints do not change
 
 
@@ -44,23 +49,36 @@ class _File(_Header):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    kind: Literal["tram", "subword-nmt"] = "tram"  # whose BPE
+    kind: Literal["tram", "subword-nmt", "pretrained"] = "tram"  # whose subwords
     pipeline: Literal["moses", "raw"]
     source_language: str
     target_language: str
-    source_truecase: str  # words separated by spaces: a list would double the size of the file
-    target_truecase: str
+    source_truecase: str = ""  # words separated by spaces: a list would double the size of the file
+    target_truecase: str = ""
     alphabet: str = ""  # tram
     tokens: str = ""  # subword-nmt: separated by spaces
-    merges: list[tuple[str, str]]
+    merges: list[tuple[str, str]] = []
     reserved: str = ""  # tram: characters whose ids come after all others
     special_ids: dict[str, int | list[int]] | None = None  # None: tram's own
+    pretrained: PretrainedText | None = None
 
     @property
     def unwritten(self) -> set[str]:
         """Keys that are omitted from the file if they have no effect, so that old fingerprints do not change."""
+        if self.kind == "pretrained":
+            return set(_File.model_fields) - {
+                *("format", "version", "kind", "pipeline", "source_language", "target_language", "pretrained")
+            }
         unwritten = {"kind", "tokens"} if self.kind == "tram" else {"alphabet"}
-        return unwritten | {key for key in ("reserved", "special_ids") if not getattr(self, key)}
+        return unwritten | {key for key in ("reserved", "special_ids", "pretrained") if not getattr(self, key)}
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve digits that identify everything that affects ids or text."""
+        values = self.model_dump(mode="json", exclude=self.unwritten)
+        if self.pretrained is not None:
+            del values["pretrained"]["origin"]
+        return fingerprint(values)
 
 
 @dataclass(frozen=True)
@@ -69,19 +87,27 @@ class TextPipeline:
 
     A `moses` pipeline normalises, tokenises and truecases the text before BPE; a `raw` pipeline applies BPE to the
     text as it is. A truecaser without words changes nothing; pipelines with `WordEndBPE` have no other.
+
+    bpe: of the source and, unless `target_bpe` is another one, of the target. pretrained, files: of an imported model,
+    whose special ids follow from its templates and its languages.
     """
 
     pipeline: Literal["moses", "raw"]
     source_language: str
     target_language: str
-    bpe: BPE | WordEndBPE
+    bpe: Subwords
     source_truecaser: Truecaser = field(default_factory=lambda: Truecaser([]))
     target_truecaser: Truecaser = field(default_factory=lambda: Truecaser([]))
     special_ids: SpecialIds | None = None  # None: tram's own
+    target_bpe: Subwords | None = None
+    pretrained: PretrainedText | None = None
+    files: Files = field(default_factory=dict, repr=False)
 
     @cached_property
     def special(self) -> SpecialIds:
         """The ids around a sentence, and those that a search may not produce."""
+        if self.pretrained is not None:
+            return self.pretrained.special_ids()
         return self.special_ids or SpecialIds(reserved=self.bpe.reserved_ids)
 
     @classmethod
@@ -107,16 +133,55 @@ class TextPipeline:
         ]
         return cls(pipeline, source_language, target_language, BPE.learn(lines, merges), truecasers[0], truecasers[1])
 
+    @classmethod
+    def of_pretrained(cls, data: PretrainedText, files: Files, languages: tuple[str, str], where: str) -> Self:
+        """Return the pipeline of an imported model; where: what the sentence that refuses a file begins with."""
+        source, target = data.source_subwords, data.target_subwords
+        bpe = source.load(files, where)
+        target_bpe = None if target == source else target.load(files, where)
+        return cls("raw", *languages, bpe, target_bpe=target_bpe, pretrained=data, files=files)
+
+    def with_languages(self, source: str | None, target: str | None, where: str) -> Self:
+        """Return the pipeline for other languages of the same model; None: the language that it has.
+
+        where: what the sentence that refuses a language begins with.
+        """
+        pipeline = self
+        for side, code in (("source", source), ("target", target)):
+            if code is not None:
+                pipeline = pipeline._with_language("source" if side == "source" else "target", code, where)
+        return pipeline
+
+    def _with_language(self, side: LanguageSide, code: str, where: str) -> Self:
+        if self.pretrained is None or side not in self.pretrained.template.open:
+            own = self._language(side)
+            if short_code(own) != short_code(code):
+                raise InputError(f"{where}: its {side} language is {own}, not {code}; leave out --{side}")
+            return self
+        pretrained = self.pretrained.choose(side, code, where)
+        language = {f"{side}_language": pretrained.language(side)}
+        return replace(self, pretrained=pretrained, **language)  # type: ignore[arg-type]
+
+    def with_file(self, name: str, content: bytes) -> Self:
+        """Return the pipeline of an imported model with one more file of its origin."""
+        assert self.pretrained is not None
+        names = self.pretrained.files | {name: bytes_fingerprint(content)}
+        pretrained = self.pretrained.model_copy(update={"files": names})
+        return replace(self, pretrained=pretrained, files={**self.files, name: content})
+
     @property
     def vocabulary(self) -> int:
-        """The number of ids, the same for both sides."""
-        return self.bpe.size
+        """The number of ids of the target; the source has the same ones, except in some imported models."""
+        return self.subwords("target").size
+
+    def subwords(self, side: Side) -> Subwords:
+        """Return the subwords of one side."""
+        return self.bpe if side == "source" or self.target_bpe is None else self.target_bpe
 
     @cached_property
     def fingerprint(self) -> str:
         """Twelve hexadecimal digits that identify everything that affects ids or text."""
-        file = self._file()
-        return fingerprint(file.model_dump(mode="json", exclude=file.unwritten))
+        return self._file().fingerprint
 
     def tokens(self, sentence: str, side: Side) -> str:
         """Return the tokenised and truecased sentence, with spaces between the tokens, whatever the pipeline."""
@@ -129,31 +194,51 @@ class TextPipeline:
 
     def encode(self, sentences: list[str], side: Side) -> list[list[int]]:
         """Return the ids of sentences, without special ids."""
-        return self.bpe.encode_batch([self.preprocess(sentence, side) for sentence in sentences])
+        return self.subwords(side).encode_batch([self.preprocess(sentence, side) for sentence in sentences])
 
     def decode(self, ids: Iterable[Iterable[int]], side: Side = "target") -> list[str]:
         """Return the running text of ids; special ids are skipped."""
-        texts = [self.bpe.decode(sentence) for sentence in ids]
+        subwords = self.subwords(side)
+        texts = [subwords.decode(sentence) for sentence in ids]
         if self.pipeline == "raw":
             return texts
         scripts = moses(self._language(side))
         return [scripts.detokenize(detruecase(text.split())) for text in texts]
 
     def save(self, path: Path) -> None:
-        """Write the pipeline to a .json file, or to `text.json` in a folder."""
-        file = self._file()
-        write_text(_place(path), file.model_dump_json(exclude=file.unwritten) + "\n")
+        """Write the pipeline to a .json file, or to `text.json` in a folder; its files go to `origin` beside it."""
+        file, path = self._file(), _place(path)
+        for name, content in self.files.items():
+            with replacing(path.parent / FOLDER / name) as temporary:
+                temporary.write_bytes(content)
+        write_text(path, file.model_dump_json(exclude=file.unwritten) + "\n")
+
+    @property
+    def file_names(self) -> list[str]:
+        """The files that `save` writes into a folder, relative to it."""
+        return ["text.json", *(f"{FOLDER}/{name}" for name in self.files)]
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Load a pipeline that `save` wrote."""
         path = _place(path)
         file = _read(path)
+        if file.pretrained is not None:
+            languages = file.source_language, file.target_language
+            return cls.of_pretrained(file.pretrained, file.pretrained.load_files(path.parent), languages, str(path))
         source, target = (Truecaser(words.split()) for words in (file.source_truecase, file.target_truecase))
         special = None if file.special_ids is None else _special_ids(file.special_ids, path)
         return cls(file.pipeline, file.source_language, file.target_language, _bpe(file, path), source, target, special)
 
     def _file(self) -> _File:
+        if not isinstance(self.bpe, BPE | WordEndBPE):
+            return _File(
+                kind="pretrained",
+                pipeline=self.pipeline,
+                source_language=self.source_language,
+                target_language=self.target_language,
+                pretrained=self.pretrained,
+            )
         return _File(
             kind="tram" if isinstance(self.bpe, BPE) else "subword-nmt",
             pipeline=self.pipeline,
@@ -166,7 +251,7 @@ class TextPipeline:
             merges=self.bpe.merges,
             reserved=self.bpe.reserved if isinstance(self.bpe, BPE) else "",
             special_ids=None if self.special_ids is None else self.special_ids.as_dict(),
-            version=FIRST_VERSION if self.special_ids is None else VERSION,
+            version=FIRST_VERSION if self.special_ids is None else SECOND_VERSION,
         )
 
     def _language(self, side: Side) -> str:
@@ -188,6 +273,8 @@ def _place(path: Path) -> Path:
 
 def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
     again = "take it from the model's source again"
+    if file.kind == "pretrained":
+        raise InputError(f"{path}: lacks the key `pretrained`: {again}")
     if file.kind == "tram":
         merges = _usable(file.merges, file.alphabet)
         if len(merges) != len(file.merges) or len(set(file.alphabet)) != len(file.alphabet):

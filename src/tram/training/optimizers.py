@@ -125,7 +125,8 @@ def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str])
     if len(chosen) == len(names):
         raise InputError(f"finetune.freeze: {frozen} leaves no parameter to train; freeze fewer")
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in chosen)
+        if name in chosen:
+            parameter.requires_grad_(False)
 
 
 def rate_factor(update: int, config: TrainConfig) -> float:

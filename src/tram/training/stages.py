@@ -85,7 +85,7 @@ class Stage(ABC):
     ) -> tuple[Tensor, Tensor]:
         """Return the summed loss of decoder states, as optimised and plain."""
         smoothing = self.config.label_smoothing if train else 0.0
-        weight, bias = self.model.tokens.weight, self.model.bias
+        weight, bias = self.model.output_weight, self.model.bias
         return cross_entropy(states, weight, bias, labels, smoothing, self.config.loss_chunk, weights)
 
 

@@ -22,6 +22,7 @@ from tram.text.words import Alignment, words_by_blanks
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
+    from tram.text.subwords import Subwords
     from tram.translation.translator import Translator
 
 WordSpans = Callable[[str], Sequence[tuple[int, int]]]  # start and end of every word of a sentence
@@ -65,8 +66,11 @@ def words_of_attention(
 ) -> Alignment:
     """Return the alignment of a sentence that was translated in one or more parts: ids and attention of each."""
     source_words, target_words = (
-        iter(_words_of_subwords(text, [number for part in parts for number in part], sentence, words(sentence)))
-        for parts, sentence in ((source_parts, source), (target_parts, target))
+        iter(_words_of_subwords(subwords, [number for part in parts for number in part], sentence, words(sentence)))
+        for subwords, parts, sentence in (
+            (text.subwords("source"), source_parts, source),
+            (text.subwords("target"), target_parts, target),
+        )
     )
     found: Alignment = []
     for source_ids, target_ids, matrix in zip(source_parts, target_parts, weights, strict=True):
@@ -115,7 +119,7 @@ def cross_attention(
 
 
 def _words_of_subwords(
-    text: "TextPipeline", ids: list[int], sentence: str, words: Sequence[tuple[int, int]]
+    subwords: "Subwords", ids: list[int], sentence: str, words: Sequence[tuple[int, int]]
 ) -> list[int | None]:
     """Return the word that every subword belongs to; None for one without a letter or a digit.
 
@@ -125,7 +129,7 @@ def _words_of_subwords(
     found: list[int | None] = []
     place = 0
     for number in ids:
-        letters = sum(c.isalnum() for c in text.bpe.decode([number]))
+        letters = sum(c.isalnum() for c in subwords.decode([number]))
         found.append(owners[min(place, len(owners) - 1)] if letters and owners else None)
         place += letters
     return found

@@ -25,7 +25,9 @@ from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
+from tram.pretrained.adapters import load_with_adapter
 from tram.text.pipeline import TextPipeline
+from tram.text.pretrained import SearchDefaults
 from tram.text.special_ids import SENTINELS, SEPARATOR, SpecialIds
 from tram.text.verbatim import VerbatimRules
 from tram.translation.document_state import DocumentState
@@ -40,6 +42,7 @@ from tram.translation.unit_lockstep import UnitLockstep, sentence_count
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
 MAX_PENALTY = 100.0
+BEAM = 5
 BATCH = 32  # sentences, or documents, searched at once
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that comes with tram
 
@@ -51,7 +54,7 @@ class Translator:
         self,
         model: Transformer,
         text: TextPipeline | None = None,
-        beam: int = 5,
+        beam: int = BEAM,
         length_penalty: float = 1.0,
         batch: int = BATCH,
         guards: bool = True,
@@ -81,26 +84,44 @@ class Translator:
         path: Path | str | None = None,
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
-        beam: int = 5,
-        length_penalty: float = 1.0,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        adapter: Path | str | None = None,
     ) -> Self:
-        """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only."""
+        """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only.
+
+        beam, length_penalty: None: 5 and 1.0, or what an imported model says. source, target: languages, of a model
+        that knows several. adapter: folder of `tram export adapter` with a memory for this model.
+        """
         if path is None and not SHIPPED.exists():
             raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
         rounded = dtype.itemsize < 4  # the fingerprint is that of the file's weights, before they are rounded
-        model = load_model(folder, torch.float32 if rounded else dtype)
+        first = torch.float32 if rounded else dtype
+        model = load_model(folder, first) if adapter is None else load_with_adapter(folder, Path(adapter), first)
         text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
         if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
             raise InputError(
                 f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}; "
                 "copy the text.json it was trained with"
             )
+        if source is not None or target is not None:
+            if text is None:
+                raise InputError(f"{folder}: has no text.json, so it has no languages; leave out --source and --target")
+            text = text.with_languages(source, target, str(folder))
         if text is not None and not (text.vocabulary <= model.vocabulary and text.special.fit(model.vocabulary)):
             raise InputError(
                 f"{folder / 'text.json'}: has ids beyond the model's vocabulary of {model.vocabulary:,}; "
                 "copy the text.json it was trained with"
             )
+        defaults = SearchDefaults() if text is None or text.pretrained is None else text.pretrained.search
+        if beam is None:
+            beam = defaults.beam or BEAM
+        if length_penalty is None:
+            length_penalty = 1.0 if defaults.length_penalty is None else defaults.length_penalty
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
         _ = translator.units  # refuses a text pipeline that does not fit

@@ -40,7 +40,7 @@ def trace(prepared: Path) -> DocumentTrace:
 def test_words_are_whole_and_without_punctuation(prepared: Path) -> None:
     text = TextPipeline.load(prepared)
     ids = [1, *text.encode(["My neighbour sings, on the bridge."], "source")[0], 2, 0, 0]
-    found = sentence_words(text, torch.tensor(ids))
+    found = sentence_words(text, torch.tensor(ids), "source")
     assert [word.text.lower() for word in found] == ["my", "neighbour", "sings", "on", "the", "bridge"]
     positions = [position for word in found for position in word.positions]
     assert positions == sorted(set(positions))

@@ -1,0 +1,86 @@
+"""Measure time and peak memory of import, translation and one update of finetuning, at the sizes of real models.
+
+    python runs/pretrained/sizes.py OUT [--size opus-mt nllb-600m]
+
+The weights are random (`stand_in.py`), which changes neither. Every command runs in a process of its own; its peak is
+the largest resident size that the system has counted for it, the libraries included.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CONFIG = """\
+data: {data}
+output: {output}
+train: null
+finetune:
+  start: {model}
+  freeze: base
+  memory: {{read: {read}}}
+  updates: 1
+  warmup: 1
+  documents: 2
+  tokens: 1024
+  window: [5, 10]
+  evaluate_every: 10
+"""
+
+
+def main() -> None:
+    """Measure the models that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--size", nargs="+", choices=["opus-mt", "nllb-600m"], default=["opus-mt", "nllb-600m"])
+    given = parser.parse_args()
+    corpus = given.out / "corpus"
+    if not corpus.exists():
+        measured("tram", "synthetic", corpus, "--documents", 60)
+    results = {size: measure(given.out / size, corpus, size) for size in given.size}
+    (given.out / "sizes.json").write_text(json.dumps(results, indent=2) + "\n")
+
+
+def measure(out: Path, corpus: Path, size: str) -> dict[str, dict[str, float]]:
+    """Run all commands for one model and print what they took."""
+    pair = [corpus / "train.en", corpus / "train.de"]
+    if not (out / "foreign" / "README.md").exists():
+        measured(Path(__file__).with_name("stand_in.py"), *pair, out / "foreign", "--size", size)
+    weights = (out / "foreign" / "model.safetensors").stat().st_size / 2**20
+    target = ["--target", "de"] if size == "nllb-600m" else []
+    sentence = out / "sentence.txt"
+    sentence.write_text((corpus / "test.en").read_text(encoding="utf-8").splitlines()[0] + "\n", encoding="utf-8")
+    config = out / "config.yaml"
+    read = "scaled" if size == "nllb-600m" else "add"
+    config.write_text(CONFIG.format(data=out / "data", output=out / "run", model=out / "model", read=read))
+    results = {"file": {"megabytes": round(weights)}}
+    results["start of tram and torch alone"] = measured("-c", "import torch, tram.model.folder")
+    results["import"] = measured("tram", "import", "hf", out / "foreign", out / "model", *target)
+    results["translate one sentence"] = measured("tram", "translate", sentence, "--lines", "--model", out / "model")
+    results["prepare"] = measured("tram", "prepare", out / "data", "--train", *pair, "--text", out / "model")
+    results["finetune: one update"] = measured("tram", "train", config)
+    results["export of the adapter"] = measured("tram", "export", "adapter", out / "run", out / "adapter")
+    adapter = (out / "adapter" / "memory.safetensors").stat().st_size / 1e6
+    print(f"\n{size}: file {weights:,.0f} MB, adapter {adapter:.1f} MB")
+    for name, each in results.items():
+        print(f"  {name}: {each.get('seconds', 0):.0f} s, peak {each['megabytes']:,.0f} MB")
+    return results
+
+
+def measured(*command: object) -> dict[str, float]:
+    """Run a command of tram, or a Python program, and return its seconds and its peak memory."""
+    arguments = [*(["-m"] if command[0] == "tram" else []), *map(str, command)]
+    began = time.monotonic()
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)}: ended with code {process.returncode}")
+    return {"seconds": round(time.monotonic() - began, 1), "megabytes": round(usage.ru_maxrss / 1024)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""PyTorch files of tensors: no code in them is ever run."""
+
+import warnings
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+
+from tram.errors import InputError
+from tram.files import regular_file
+
+
+def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
+    """Load a PyTorch file of tensors, numbers, strings and containers of them.
+
+    remedy: what to give instead of a file with other objects. mmap: values stay in the file until they are used.
+    """
+    try:
+        with regular_file(path).open("rb"):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
+    try:
+        with warnings.catch_warnings(action="ignore"):  # warnings about pickle; real problems are errors
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap and _is_zip(path))
+    except UnpicklingError as error:
+        raise InputError(
+            f"{path}: is not a PyTorch file of tensors only (other objects are not loaded: they could run code); "
+            f"{remedy}"
+        ) from error
+    except Exception as error:  # torch raises many kinds of errors for damaged files, including KeyError and OSError
+        raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
+
+
+def _is_zip(path: Path) -> bool:
+    """Return whether the file is in the format that can be mapped; files before PyTorch 1.6 cannot."""
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"

@@ -1,0 +1,176 @@
+"""The text side of an imported model as data: tokeniser files, templates, languages and defaults of the search.
+
+`TextPipeline.pretrained` holds a `PretrainedText`, the key `pretrained` of text.json; the files that it names lie in
+the folder `origin` beside text.json. Nothing here knows a model family: `tram.pretrained` fills it in.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tram.errors import InputError
+from tram.files import bytes_fingerprint
+from tram.text.languages import find_language, short_code
+from tram.text.sentencepieces import UNKNOWN, SentencePieces
+from tram.text.special_ids import PAD, SpecialIds
+from tram.text.subwords import Subwords
+from tram.text.tokenizer_file import TokenizerFile
+
+FOLDER = "origin"  # beside text.json
+Files = Mapping[str, bytes]
+LanguageSide = Literal["source", "target"]  # in a template: the language of that side
+AGAIN = "copy the whole model folder again, or import it again with `tram import hf`"
+
+
+class Data(BaseModel):
+    """A part of the data of an imported model: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class SubwordFiles(Data):
+    """The files that the subwords of one side are made of.
+
+    model: a tokenizer.json or a sentencepiece model; vocabulary: JSON with the ids of the pieces of the latter;
+    rows: of the token table; special: pieces of the vocabulary that are not text.
+    """
+
+    kind: Literal["sentencepiece", "tokenizer"]
+    model: str
+    vocabulary: str | None = None
+    rows: int = Field(ge=1, le=10**9)
+    special: tuple[str, ...] = ()
+
+    def load(self, files: Files, where: str) -> Subwords:
+        """Return the subwords, or refuse damaged files in a sentence that begins with `where`."""
+        try:
+            if self.kind == "tokenizer":
+                return TokenizerFile(files[self.model], self.rows)
+            vocabulary = json.loads(files[self.vocabulary or ""])
+            if not _is_vocabulary(vocabulary, self.rows):
+                raise InputError(f"{where}: {self.vocabulary} is no vocabulary of {self.rows} ids; {AGAIN}")
+            return SentencePieces(files[self.model], vocabulary, self.rows, self.special)
+        except InputError:
+            raise
+        except Exception as error:  # the libraries raise many kinds, some of them bare `Exception`
+            raise InputError(f"{where}: {self.model} cannot be read as a tokeniser ({error}); {AGAIN}") from None
+
+
+class Template(Data):
+    """The special ids around a sentence, with the languages of a model left open; see `SpecialIds`."""
+
+    start: int
+    end: int
+    source_prefix: tuple[int | LanguageSide, ...] = ()
+    source_suffix: tuple[int | LanguageSide, ...] = ()
+    target_prefix: tuple[int | LanguageSide, ...] = ()
+    banned: tuple[int, ...] = (PAD,)
+
+    @property
+    def open(self) -> set[str]:
+        """The sides whose language must be chosen."""
+        return {
+            part for part in (*self.source_prefix, *self.source_suffix, *self.target_prefix) if isinstance(part, str)
+        }
+
+
+class SearchDefaults(Data):
+    """What a search does unless it is told otherwise; None: as for any other model."""
+
+    beam: int | None = Field(None, ge=1, le=1000)
+    length_penalty: float | None = Field(None, ge=-100, le=100)
+
+
+class Origin(Data):
+    """Where an imported model comes from: kept in its cards and in those of everything made from it."""
+
+    family: str
+    name: str  # of the repository or the folder
+    commit: str | None = None
+    licence: str | None = None
+
+    @property
+    def non_commercial(self) -> bool:
+        """Whether the licence forbids commercial use."""
+        return self.licence is not None and "nc" in self.licence.lower().split("-")
+
+    def describe(self) -> str:
+        """Return a line for a model card."""
+        commit = "" if self.commit is None else f" (commit {self.commit})"
+        return f"Base model: {self.name}{commit}, {self.family}, licence {self.licence or 'not stated'}."
+
+
+class PretrainedText(Data):
+    """The key `pretrained` of text.json.
+
+    files: fingerprint of every file in the folder `origin`; languages: id of every language code of the model, empty
+    if it translates one pair; source, target: the codes in use.
+    """
+
+    source_subwords: SubwordFiles
+    target_subwords: SubwordFiles
+    files: dict[str, str]
+    template: Template
+    languages: dict[str, int] = {}
+    source: str | None = None
+    target: str | None = None
+    search: SearchDefaults = SearchDefaults()
+    origin: Origin
+
+    def special_ids(self) -> SpecialIds:
+        """Return the special ids for the chosen languages."""
+        chosen: dict[str, str | None] = {"source": self.source, "target": self.target}
+        for side in sorted(self.template.open):
+            if chosen[side] is None:
+                raise InputError(
+                    f"this model knows {len(self.languages)} languages; choose one with --{side} ({side}= in Python), "
+                    f"for example {', '.join(sorted(self.languages)[:3])}"
+                )
+
+        def filled(parts: tuple[int | LanguageSide, ...]) -> tuple[int, ...]:
+            return tuple(part if isinstance(part, int) else self.languages[chosen[part] or ""] for part in parts)
+
+        template = self.template
+        return SpecialIds(
+            start=template.start,
+            end=template.end,
+            source_prefix=filled(template.source_prefix),
+            source_suffix=filled(template.source_suffix),
+            target_prefix=filled(template.target_prefix),
+            banned=template.banned,
+        )
+
+    def choose(self, side: LanguageSide, code: str, where: str) -> Self:
+        """Return the same model with another language on one side."""
+        return self.model_copy(update={side: find_language(code, self.languages, where)})
+
+    def language(self, side: LanguageSide) -> str | None:
+        """Return the short code of the chosen language of a side."""
+        code = self.source if side == "source" else self.target
+        return None if code is None else short_code(code)
+
+    def load_files(self, folder: Path) -> dict[str, bytes]:
+        """Return the contents of all files; refuse a missing or changed one."""
+        found = {}
+        for name, wanted in self.files.items():
+            path = folder / FOLDER / name
+            if Path(name).name != name:
+                raise InputError(f"{folder}: text.json names the file {name!r}, which is no plain name; {AGAIN}")
+            try:
+                found[name] = path.read_bytes()
+            except OSError as error:
+                raise InputError(f"{path}: cannot be read ({error.strerror}); {AGAIN}") from None
+            if bytes_fingerprint(found[name]) != wanted:
+                raise InputError(f"{path}: is not the file that text.json was written with; {AGAIN}")
+        return found
+
+
+def _is_vocabulary(value: Any, rows: int) -> bool:
+    return (
+        isinstance(value, dict)
+        and UNKNOWN in value
+        and all(isinstance(number, int) and 0 <= number < rows for number in value.values())
+    )

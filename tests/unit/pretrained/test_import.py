@@ -1,0 +1,312 @@
+"""What `tram import hf` accepts, what it refuses in one sentence, and what it says about a model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+pytest.importorskip("transformers")
+pytest.importorskip("sentencepiece")
+
+from conftest import Done, contents, refused
+from pretrained_models import make
+from tram.errors import InputError
+from tram.model.folder import WEIGHTS, load_tensors
+from tram.pretrained.hf import import_hf
+from tram.text.languages import find_language, short_code
+from tram.text.pipeline import TextPipeline
+from tram.translation.translator import Translator
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("originals")
+    return {family: make(family, folder / family).folder for family in ("marian", "m2m100", "nllb")}
+
+
+@pytest.fixture
+def marian(originals: dict[str, Path], tmp_path: Path) -> Path:
+    """A Marian model that a test may damage."""
+    return copied(originals["marian"], tmp_path / "foreign")
+
+
+def copied(folder: Path, place: Path) -> Path:
+    place.mkdir()
+    for name, content in contents(folder).items():
+        (place / name).write_bytes(content)
+    return place
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+# The weights of one model in several forms.
+
+
+def shards(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    places = {name: f"model-0000{number % 2 + 1}-of-00002.safetensors" for number, name in enumerate(names)}
+    for place in set(places.values()):
+        save_file({name: tensors[name] for name in names if places[name] == place}, folder / place)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def torch_file(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    # As in old files: all copies of tied tensors, and sinusoids
+    tensors |= {name: tensors["model.shared.weight"].clone() for name in ("lm_head.weight",)}
+    tensors["model.encoder.embed_positions.weight"] = torch.zeros(96, 24)
+    torch.save(tensors, folder / "pytorch_model.bin")
+
+
+def without_first_part(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(
+        {name.removeprefix("model."): value for name, value in tensors.items() if name != "final_logits_bias"},
+        folder / "model.safetensors",
+    )
+
+
+@pytest.mark.parametrize("form", [shards, torch_file])
+def test_every_form_of_the_weights_gives_the_same_model(
+    form: Callable[[Path], None], marian: Path, tmp_path: Path
+) -> None:
+    import_hf(str(marian), tmp_path / "expected")
+    form(marian)
+    import_hf(str(marian), tmp_path / "found")
+    expected, found = (load_tensors(tmp_path / name / WEIGHTS) for name in ("expected", "found"))
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
+
+
+def test_weights_saved_without_an_output_layer_are_imported(marian: Path, tmp_path: Path) -> None:
+    without_first_part(marian)
+    import_hf(str(marian), tmp_path / "found")
+    bias = load_tensors(tmp_path / "found" / WEIGHTS)["bias"]
+    assert bias[0] == -1e4
+    assert not bias[1:].any()
+
+
+def test_half_precision_stays_half_precision(marian: Path, tmp_path: Path) -> None:
+    tensors = {name: value.half() for name, value in load_file(marian / "model.safetensors").items()}
+    save_file(tensors, marian / "model.safetensors")
+    import_hf(str(marian), tmp_path / "found")
+    found = load_tensors(tmp_path / "found" / WEIGHTS)
+    assert {value.dtype for value in found.values()} == {torch.float16}
+    assert torch.equal(found["tokens.weight"][1:], tensors["model.shared.weight"])
+
+
+# Refusals.
+
+
+def test_what_tram_cannot_compute_is_refused_by_its_key(marian: Path, tmp_path: Path, tram: Command) -> None:
+    config = marian / "config.json"
+    original = config.read_text()
+    for key, value in {
+        "model_type": "t5",
+        "activation_function": "gelu_new",
+        "decoder_ffn_dim": 48,
+        "decoder_attention_heads": 4,
+        "num_experts": 8,
+        "d_model": "wide",
+        "eos_token_id": [0, 1],
+    }.items():
+        config.write_text(original)
+        change(config, **{key: value})
+        (marian / "generation_config.json").unlink(missing_ok=True)
+        refused(tram("import", "hf", marian, tmp_path / "out"), str(config), f"`{key}`")
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "source.spm", "target.spm", "vocab.json", "model.safetensors"])
+def test_a_missing_file_is_named(name: str, marian: Path, tmp_path: Path, tram: Command) -> None:
+    (marian / name).unlink()
+    refused(tram("import", "hf", marian, tmp_path / "out"), name)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["config.json", "source.spm", "vocab.json", "model.safetensors"])
+def test_a_damaged_file_is_named(name: str, marian: Path, tmp_path: Path, tram: Command) -> None:
+    (marian / name).write_bytes((marian / name).read_bytes()[:100])
+    refused(tram("import", "hf", marian, tmp_path / "out"), name)
+    assert not (tmp_path / "out").exists()
+
+
+def test_shards_that_are_missing_or_damaged_are_named(marian: Path, tmp_path: Path, tram: Command) -> None:
+    shards(marian)
+    second = marian / "model-00002-of-00002.safetensors"
+    whole = second.read_bytes()
+    second.write_bytes(whole[:-1000])
+    refused(tram("import", "hf", marian, tmp_path / "out"), second.name, "truncated")
+    second.unlink()
+    refused(tram("import", "hf", marian, tmp_path / "out"), second.name, "missing")
+    first = load_file(marian / "model-00001-of-00002.safetensors")
+    save_file(first, second)
+    refused(tram("import", "hf", marian, tmp_path / "out"), second.name, "lacks the tensor")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_torch_file_with_code_is_refused(marian: Path, tmp_path: Path, tram: Command) -> None:
+    (marian / "model.safetensors").unlink()
+    torch.save({"model.shared.weight": Path("/")}, marian / "pytorch_model.bin")
+    refused(tram("import", "hf", marian, tmp_path / "out"), "pytorch_model.bin", "could run code")
+
+
+def test_values_that_are_not_finite_are_refused_and_nothing_is_left(
+    marian: Path, tmp_path: Path, tram: Command
+) -> None:
+    tensors = load_file(marian / "model.safetensors")
+    tensors["model.decoder.layers.0.fc2.bias"][3] = torch.nan
+    save_file(tensors, marian / "model.safetensors")
+    refused(tram("import", "hf", marian, tmp_path / "out"), "model.decoder.layers.0.fc2.bias", "finite")
+    assert [path.name for path in tmp_path.iterdir()] == ["foreign"]
+
+
+def test_a_tokeniser_of_another_model_is_refused(
+    originals: dict[str, Path], marian: Path, tmp_path: Path, tram: Command
+) -> None:
+    vocabulary = json.loads((marian / "vocab.json").read_text())
+    del vocabulary["<pad>"]
+    smaller = [token for token in vocabulary if vocabulary[token] < 100]
+    for tokens in ([*vocabulary, "more", "<pad>"], [*smaller, "<pad>"]):
+        (marian / "vocab.json").write_text(json.dumps({token: number for number, token in enumerate(tokens)}))
+        refused(tram("import", "hf", marian, tmp_path / "out"), "config.json", "tokeniser")
+    nllb = copied(originals["nllb"], tmp_path / "nllb")
+    change(nllb / "config.json", vocab_size=300)
+    refused(tram("import", "hf", nllb, tmp_path / "out"), "`vocab_size`", "tokeniser")
+
+
+def test_weights_of_another_shape_are_refused(marian: Path, tmp_path: Path, tram: Command) -> None:
+    change(marian / "config.json", encoder_layers=3)
+    refused(tram("import", "hf", marian, tmp_path / "out"), "lack the tensor `model.encoder.layers.2.")
+    change(marian / "config.json", encoder_layers=1)
+    refused(tram("import", "hf", marian, tmp_path / "out"), "unknown tensor `model.encoder.layers.1.")
+    change(marian / "config.json", encoder_layers=2, encoder_ffn_dim=48, decoder_ffn_dim=48)
+    refused(tram("import", "hf", marian, tmp_path / "out"), "has shape [40, 24]", "[48, 24]")
+
+
+def test_places_that_are_no_models(marian: Path, tmp_path: Path, tram: Command, monkeypatch: Any) -> None:
+    refused(tram("import", "hf", tmp_path / "nothing" / "there", tmp_path / "out"), "neither a folder nor")
+    refused(tram("import", "hf", marian, tmp_path / "out", "--revision", "main"), "--revision")
+    refused(tram("import", "hf", marian, marian), "is not empty")
+
+    def no_network(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("Name or service not known")
+
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", no_network)
+    refused(tram("import", "hf", "Helsinki-NLP/opus-mt-en-de", tmp_path / "out"), "could not be fetched", "network")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_repository_is_fetched_without_weights_in_other_formats(
+    marian: Path, tmp_path: Path, tram: Command, monkeypatch: Any
+) -> None:
+    import huggingface_hub
+
+    snapshot = tmp_path / "snapshots" / "0123abc"
+    snapshot.parent.mkdir()
+    marian.rename(snapshot)
+    asked: dict[str, Any] = {}
+
+    def files(_: Any, repository: str, revision: str | None = None) -> list[str]:
+        return ["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5"]
+
+    def download(repository: str, **options: Any) -> str:
+        asked.update(options)
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", files)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert tram("import", "hf", "Helsinki-NLP/opus-mt-en-de", tmp_path / "out", "--revision", "v1").code == 0
+    assert asked["revision"] == "v1"
+    assert "model*.safetensors" in asked["allow_patterns"]
+    assert not any(pattern.endswith((".bin", ".h5")) for pattern in asked["allow_patterns"])
+    assert "commit 0123abc" in (tmp_path / "out" / "README.md").read_text()
+    text = TextPipeline.load(tmp_path / "out")
+    assert (text.source_language, text.target_language) == ("en", "de")
+
+
+def test_a_changed_tokeniser_file_of_a_model_folder_is_refused(marian: Path, tmp_path: Path) -> None:
+    import_hf(str(marian), tmp_path / "out")
+    place = tmp_path / "out" / "origin" / "vocab.json"
+    place.write_text(place.read_text() + " ")
+    with pytest.raises(InputError, match=r"vocab\.json: is not the file"):
+        Translator.load(tmp_path / "out")
+    place.unlink()
+    with pytest.raises(InputError, match=r"vocab\.json: cannot be read"):
+        Translator.load(tmp_path / "out")
+
+
+# Languages, licences and defaults.
+
+
+def test_a_target_language_is_chosen_at_load(originals: dict[str, Path], tmp_path: Path, tram: Command) -> None:
+    change(copied(originals["nllb"], tmp_path / "foreign") / "tokenizer_config.json", tgt_lang=None)
+    done = tram("import", "hf", tmp_path / "foreign", tmp_path / "out")
+    assert "choose one with --target" in done.err
+    (tmp_path / "lines.txt").write_text("The old miller waits.\n")
+    options = ("translate", tmp_path / "lines.txt", "--lines", "--model", tmp_path / "out")
+    refused(tram(*options), "choose one with --target")
+    refused(tram(*options, "--target", "deu_Lat"), "'deu_Lat'", "deu_Latn")
+    refused(tram(*options, "--target", "zh"), "several", "zho_Hans", "zho_Hant")
+    assert tram(*options, "--target", "de").code == 0
+    translator = Translator.load(tmp_path / "out", target="fra_Latn", source="de")
+    assert (translator.text.source_language, translator.text.target_language) == ("de", "fr")
+    languages = translator.text.pretrained.languages  # type: ignore[union-attr]
+    assert translator.special.target_prefix == (languages["fra_Latn"],)
+    assert translator.special.source_prefix == (languages["deu_Latn"],)
+
+
+def test_one_pair_of_languages_cannot_be_changed(marian: Path, tmp_path: Path) -> None:
+    import_hf(str(marian), tmp_path / "out")
+    assert Translator.load(tmp_path / "out", target="deu").text.target_language == "de"
+    with pytest.raises(InputError, match="its target language is de, not fr"):
+        Translator.load(tmp_path / "out", target="fr")
+
+
+@pytest.mark.parametrize(
+    ("code", "short"), [("deu_Latn", "de"), ("de_DE", "de"), ("cmn-Hans", "zh"), ("ace_Latn", "ace"), ("en", "en")]
+)
+def test_long_codes_have_short_ones(code: str, short: str) -> None:
+    assert short_code(code) == short
+
+
+def test_an_unknown_language_is_refused_with_the_nearest_ones() -> None:
+    assert find_language("pt", ["pt_XX", "pl_PL"], "model") == "pt_XX"
+    with pytest.raises(InputError, match="model: language 'dee' is no language of this model; give, for example, de"):
+        find_language("dee", ["de", "fr", "nl"], "model")
+
+
+def test_licences_are_kept_and_forbidding_ones_are_printed(marian: Path, tmp_path: Path, tram: Command) -> None:
+    (marian / "README.md").write_text("---\nlanguage: en\nlicense: cc-by-nc-4.0\n---\n\n# Model\n")
+    done = tram("import", "hf", marian, tmp_path / "out")
+    assert "note: licence cc-by-nc-4.0" in done.err
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert card.startswith("---\nbase_model: foreign\nlicense: cc-by-nc-4.0\n---\n")
+    assert "forbids commercial use" in card
+    Translator.load(tmp_path / "out").save(tmp_path / "again")
+    assert "licence cc-by-nc-4.0" in (tmp_path / "again" / "README.md").read_text()
+
+
+def test_defaults_of_the_search_are_those_of_the_model(marian: Path, tmp_path: Path, tram: Command) -> None:
+    change(marian / "generation_config.json", length_penalty=0.6, no_repeat_ngram_size=3)
+    done = tram("import", "hf", marian, tmp_path / "out")
+    assert "no_repeat_ngram_size" in done.err
+    translator = Translator.load(tmp_path / "out")
+    assert (translator.beam, translator.length_penalty) == (4, 0.6)
+    translator = Translator.load(tmp_path / "out", beam=2, length_penalty=1.5)
+    assert (translator.beam, translator.length_penalty) == (2, 1.5)
+    change(marian / "generation_config.json", bad_words_ids=[[1, 2]])
+    refused(tram("import", "hf", marian, tmp_path / "other"), "`bad_words_ids`")
