@@ -58,6 +58,7 @@ def words(option: Any, value: str) -> list[str]:
     return [flag, value] if flag.startswith("-") else [value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "command", "option"), places())
 def test_no_path_is_a_traceback(
     names: tuple[str, ...],
