@@ -35,6 +35,9 @@ def serve(
     request_limit: Annotated[
         int, typer.Option(min=0, max=10**9, help="Requests per minute and key; 0: any number.")
     ] = 0,
+    session_limit: Annotated[
+        int, typer.Option(min=0, max=10**9, help="Document sessions per key; 0: any number.")
+    ] = 1_000,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="Site whose pages may use the service, such as https://example.org; may be repeated."),
@@ -61,7 +64,12 @@ def serve(
 
     torch.set_num_threads(threads)
     settings = ServiceSettings(
-        limits=Limits(characters=char_limit, file_bytes=file_limit * 1_000_000, requests_per_minute=request_limit),
+        limits=Limits(
+            characters=char_limit,
+            file_bytes=file_limit * 1_000_000,
+            requests_per_minute=request_limit,
+            sessions=session_limit,
+        ),
         keys=keys,
         sessions=sessions,
         session_seconds=session_hours * 3600,
