@@ -234,6 +234,7 @@ class Process:
         return code
 
 
+@pytest.mark.slow
 def test_sigterm_answers_or_refuses_what_was_accepted(model: Path) -> None:
     server = Process("--model", model, "--grace", 1)
     statuses: list[int] = []
@@ -258,6 +259,7 @@ def test_sigterm_answers_or_refuses_what_was_accepted(model: Path) -> None:
     assert set(statuses) <= {200, 503}
 
 
+@pytest.mark.slow
 def test_sigkill_leaves_sessions_that_load(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     server = Process("--model", model, "--sessions", folder)

@@ -1,5 +1,6 @@
 """`tram serve`: the HTTP service."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,7 @@ def serve(
     listener = listen(host, port)  # before the model is loaded, which takes longer
     import torch
 
+    from tram.files import locked
     from tram.service.keys import Limits
     from tram.service.service import Service, ServiceSettings
     from tram.translation.translator import Translator
@@ -79,5 +81,6 @@ def serve(
         hosts=hosts_of(host),
         origins=tuple(allow_origin or ()),
     )
-    service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
-    make_server(service).run(sockets=[listener])
+    with locked(sessions) if sessions is not None else nullcontext():
+        service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
+        make_server(service).run(sockets=[listener])

@@ -77,6 +77,10 @@ class Guard:
 
         try:
             self._check(scope, headers)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await answer({"type": "http.response.start", "status": 204, "headers": []})
+                await answer({"type": "http.response.body"})
+                return
             await self.app(scope, self._limited(scope, headers, receive), answer)
         except Refused as refusal:
             if not status:

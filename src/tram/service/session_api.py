@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -338,11 +338,7 @@ def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Transl
         except Cancelled:
             pass
 
-    async def events() -> AsyncIterator[str]:
-        async for event in service.stream(run):
-            yield event
-
-    return StreamingResponse(events(), media_type=STREAM)
+    return StreamingResponse(service.stream(run), media_type=STREAM)
 
 
 def _event(name: str, data: str) -> str:

@@ -67,9 +67,7 @@ class SessionStore:
     @contextmanager
     def opened(self, id: str, owner: str, wait: float = 60.0) -> Iterator[Session]:
         """Yield a session that nobody else changes meanwhile; it is stored afterwards, also if the client has gone."""
-        session = self.get(id, owner)
-        if not session.lock.acquire(timeout=wait):
-            raise Problem(409, "The session is in use by another request; try again later", 1)
+        session = self._locked(id, owner, wait)
         try:
             state, before = session.state, (session.sentences.copy(), session.after)
             try:
@@ -81,6 +79,16 @@ class SessionStore:
                     self._save(session)
         finally:
             session.lock.release()
+
+    def _locked(self, id: str, owner: str, wait: float) -> Session:
+        """Return a session with its lock held."""
+        while True:
+            session = self.get(id, owner)
+            if not session.lock.acquire(timeout=wait):
+                raise Problem(409, "The session is in use by another request; try again later", 1)
+            if self._sessions.get(id) is session:
+                return session
+            session.lock.release()  # meanwhile it was deleted, or dropped from memory and loaded again
 
     def delete(self, id: str, owner: str) -> None:
         """Delete a session."""

@@ -8,6 +8,7 @@ subwords are decoder input, and 54% by relative position (docs/LOG.md).
 """
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,11 @@ def cross_attention(translator: "Translator", sources: list[list[int]], targets:
     sublayer = model.decoder.layers[-1].cross_attention
     inputs: list[tuple[Tensor, Tensor]] = []
 
+    own_thread = threading.get_ident()  # others may use the model meanwhile
+
     def record(module: nn.Module, given: tuple[Any, ...]) -> None:
+        if threading.get_ident() != own_thread:
+            return
         states, keys = given[:2]
         inputs.append((sublayer.residual.norm(states) if sublayer.residual.pre else states, keys))
 
