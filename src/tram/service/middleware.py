@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+log = logging.getLogger(__name__)
 Observe = Callable[[str, int, float], None]
 BODY_TIMEOUT = 30.0  # seconds without another piece of a body
 CONTENT_POLICY = (
@@ -85,6 +87,10 @@ class Guard:
         except Refused as refusal:
             if not status:
                 await _refuse(answer, scope["path"], refusal)
+        except Exception:
+            log.exception("a request failed")
+            if not status:
+                await _refuse(answer, scope["path"], Refused(500, "Internal error; it was logged"))
         finally:
             route = scope.get("route")
             self.observe(getattr(route, "path", "other"), status or 499, time.monotonic() - start)
