@@ -2,7 +2,8 @@
 
 import json
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -279,6 +280,16 @@ def test_ids_owners_and_numbers_of_sessions(translator: SharedTranslator, tmp_pa
     store.delete(session.id, "one")
     with pytest.raises(Problem, match="no such session"):
         store.get(session.id, "one")
+
+
+def test_a_session_that_cannot_be_stored_does_not_exist(
+    translator: SharedTranslator, tmp_path: Path, file_limit: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    store = SessionStore(translator.start(), tmp_path)
+    with file_limit(10), pytest.raises(Problem, match="could not be stored"):
+        store.add(Session.new("one", store.initial), 1)
+    assert (len(store), list(tmp_path.iterdir())) == (0, [])
+    store.add(Session.new("one", store.initial), 1)
 
 
 def test_a_session_in_use_is_refused_after_a_while(translator: SharedTranslator) -> None:
