@@ -2,8 +2,7 @@
 
 import json
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from served import quick_translator
+from tram.errors import InputError
 from tram.files import replacing
 from tram.service import sessions
 from tram.service.errors import Problem
@@ -283,12 +283,19 @@ def test_ids_owners_and_numbers_of_sessions(translator: SharedTranslator, tmp_pa
 
 
 def test_a_session_that_cannot_be_stored_does_not_exist(
-    translator: SharedTranslator, tmp_path: Path, file_limit: Callable[[int], AbstractContextManager[None]]
+    translator: SharedTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SessionStore(translator.start(), tmp_path)
-    with file_limit(10), pytest.raises(Problem, match="could not be stored"):
-        store.add(Session.new("one", store.initial), 1)
-    assert (len(store), list(tmp_path.iterdir())) == (0, [])
+
+    def full_disk(path: Path, text: str) -> None:
+        raise InputError(f"{path}: cannot be written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tram.service.store.write_text", full_disk)
+        with pytest.raises(Problem, match="could not be stored") as refusal:
+            store.add(Session.new("one", store.initial), 1)
+    assert str(tmp_path) not in refusal.value.message
+    assert len(store) == 0
     store.add(Session.new("one", store.initial), 1)
 
 
