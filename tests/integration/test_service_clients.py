@@ -318,6 +318,17 @@ def test_other_hosts_and_origins_are_refused(served: Served) -> None:
     assert served.post("/translate", data=fields, headers={"Origin": served.url}).status_code == 200
 
 
+def test_pages_of_sites_that_are_named_may_use_it(translator: Translator) -> None:
+    site = "https://site.example"
+    with serving(translator, ServiceSettings(origins=(site,), hosts=HOSTS, grace=5)) as named:
+        preflight = {"Origin": site, "Access-Control-Request-Method": "POST"}
+        answer = named.request("OPTIONS", "/translate", headers=preflight)
+        assert (answer.status_code, answer.headers["Access-Control-Allow-Origin"]) == (204, site)
+        fields = {"q": "Tea!", "source": "en", "target": "de"}
+        assert named.post("/translate", data=fields, headers={"Origin": site}).status_code == 200
+        assert named.post("/translate", data=fields, headers={"Origin": "https://other.example"}).status_code == 403
+
+
 def test_answers_have_security_headers_and_metrics_no_secrets(served: Served) -> None:
     answer = served.get("/languages")
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]

@@ -92,7 +92,8 @@ def test_the_state_goes_out_and_in(served: Served, translator: Translator) -> No
 def test_a_damaged_state_is_refused(served: Served, data: bytes) -> None:
     id = served.session()
     assert served.request("PUT", f"/sessions/{id}/state", data=data).status_code == 400
-    assert served.post("/sessions", json={"state": base64.b64encode(data).decode() + "!"}).status_code == 400
+    for end in ("!", "ä"):
+        assert served.post("/sessions", json={"state": base64.b64encode(data).decode() + end}).status_code == 400
 
 
 def test_saved_sentences_can_be_resumed(served: Served) -> None:
@@ -153,6 +154,17 @@ def test_nothing_of_one_session_is_ever_in_another(served: Served, translator: T
 
     with ThreadPoolExecutor(5) as pool:
         assert list(pool.map(work, texts)) == expected
+
+
+def test_an_unexpected_error_is_logged_counted_and_told(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(served.service.languages, "detect", lambda text: 1 // 0)
+    answer = served.post("/detect", data={"q": "Tea!"})
+    assert (answer.status_code, set(answer.json())) == (500, {"error"})
+    assert "Content-Security-Policy" in answer.headers
+    assert "ZeroDivisionError" in caplog.text
+    assert 'endpoint="/detect",status="500"' in served.get("/metrics").text
 
 
 # Clients that go away.
@@ -234,6 +246,7 @@ class Process:
         return code
 
 
+@pytest.mark.slow
 def test_sigterm_answers_or_refuses_what_was_accepted(model: Path) -> None:
     server = Process("--model", model, "--grace", 1)
     statuses: list[int] = []
@@ -258,6 +271,7 @@ def test_sigterm_answers_or_refuses_what_was_accepted(model: Path) -> None:
     assert set(statuses) <= {200, 503}
 
 
+@pytest.mark.slow
 def test_sigkill_leaves_sessions_that_load(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     server = Process("--model", model, "--sessions", folder)

@@ -1,5 +1,6 @@
 """`tram serve`: the HTTP service."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,9 @@ def serve(
     request_limit: Annotated[
         int, typer.Option(min=0, max=10**9, help="Requests per minute and key; 0: any number.")
     ] = 0,
+    session_limit: Annotated[
+        int, typer.Option(min=0, max=10**9, help="Document sessions per key; 0: any number.")
+    ] = 1_000,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="Site whose pages may use the service, such as https://example.org; may be repeated."),
@@ -55,13 +59,19 @@ def serve(
     listener = listen(host, port)  # before the model is loaded, which takes longer
     import torch
 
+    from tram.files import locked
     from tram.service.keys import Limits
     from tram.service.service import Service, ServiceSettings
     from tram.translation.translator import Translator
 
     torch.set_num_threads(threads)
     settings = ServiceSettings(
-        limits=Limits(characters=char_limit, file_bytes=file_limit * 1_000_000, requests_per_minute=request_limit),
+        limits=Limits(
+            characters=char_limit,
+            file_bytes=file_limit * 1_000_000,
+            requests_per_minute=request_limit,
+            sessions=session_limit,
+        ),
         keys=keys,
         sessions=sessions,
         session_seconds=session_hours * 3600,
@@ -71,5 +81,6 @@ def serve(
         hosts=hosts_of(host),
         origins=tuple(allow_origin or ()),
     )
-    service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
-    make_server(service).run(sockets=[listener])
+    with locked(sessions) if sessions is not None else nullcontext():
+        service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
+        make_server(service).run(sockets=[listener])

@@ -4,7 +4,6 @@ app = create_app(Service(Translator.load()))
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -28,7 +27,6 @@ from tram.service.requests import client_of
 from tram.service.scheduler import Cancelled, Unavailable
 from tram.service.service import Service
 
-log = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "page"
 MAX_BODY = 4_000_000  # bytes, of everything but files
 UPLOADS = ("/translate_file", "/v2/document")
@@ -145,10 +143,6 @@ def _add_errors(app: FastAPI) -> None:
     async def gone(request: Request, error: Any) -> Response:
         return Response(status_code=CLIENT_GONE)
 
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
-        log.error("a request failed", exc_info=error)
-        return answer(request, 500, "Internal error; it was logged")
-
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(Unavailable, unavailable)
     app.add_exception_handler(InputError, bad_input)
@@ -156,4 +150,3 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Cancelled, gone)
     app.add_exception_handler(ClientDisconnect, gone)
-    app.add_exception_handler(Exception, unexpected)

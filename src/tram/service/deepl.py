@@ -20,6 +20,7 @@ from tram.service.keys import Client
 from tram.service.languages import name
 from tram.service.openapi import DEEPL_ERRORS, body_of
 from tram.service.requests import Fields, checked, client_of, read_fields, service_of
+from tram.service.scheduler import Unavailable
 from tram.service.service import Service
 from tram.service.shared import SharedTranslator
 from tram.service.uploads import characters, open_upload, translate_html, translate_upload, translated_name
@@ -250,7 +251,11 @@ async def upload_document(request: Request) -> dict[str, str]:
             job.status = "error"
             raise
 
-    service.run_in_background(work)
+    try:
+        service.run_in_background(work)
+    except Unavailable:
+        jobs_of(request).remove(id)
+        raise
     return {"document_id": id, "document_key": job.key}
 
 

@@ -19,7 +19,6 @@ _NAMES = (
 NAMES = dict(entry.split(" ", 1) for entry in _NAMES.split("|"))
 WORD = re.compile(r"[^\W\d_]+")
 MOST_WORDS = 1_000  # of a text whose language is guessed
-RIGHT_TO_LEFT = frozenset({"ar", "fa", "he", "ps", "ur", "yi"})
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,12 @@ class Languages:
     def check(self, source: str, target: str) -> None:
         """Refuse another pair, in LibreTranslate's words; `auto` stands for the model's source language."""
         known = (self.source, self.target)
-        for code in (source, target):
-            if _base(code) not in known and not (code == "auto" and code is source):
-                raise Problem(400, f"{code} is not supported")
         pair = (self.source if source == "auto" else _base(source), _base(target))
+        for given, code in zip((source, target), pair, strict=True):
+            if code not in known:
+                raise Problem(400, f"{given} is not supported")
         if pair != known:
-            to, of = pair[1], pair[0]
+            of, to = pair
             raise Problem(400, f"{name(to)} ({to}) is not available as a target language from {name(of)} ({of})")
 
     def detect(self, text: str) -> list[Detection]:

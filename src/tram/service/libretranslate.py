@@ -106,9 +106,8 @@ async def translate(request: Request) -> Any:
     asked = checked(TranslateFields, fields.values)
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     service.usage.count_characters(client, sum(map(len, texts)))
+    service.languages.check(asked.source, asked.target)
     detected = [service.languages.detect(text)[0] for text in texts] if asked.source == "auto" else []
-    for source in [each.language for each in detected if each.confidence >= 50] or [service.languages.source]:
-        service.languages.check(source if asked.source == "auto" else asked.source, asked.target)
     if asked.format not in ("text", "html"):
         raise Problem(400, f"{asked.format} format is not supported")
     if asked.format == "html" and (asked.document or asked.session):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+log = logging.getLogger(__name__)
 Observe = Callable[[str, int, float], None]
 BODY_TIMEOUT = 30.0  # seconds without another piece of a body
 CONTENT_POLICY = (
@@ -77,10 +79,18 @@ class Guard:
 
         try:
             self._check(scope, headers)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await answer({"type": "http.response.start", "status": 204, "headers": []})
+                await answer({"type": "http.response.body"})
+                return
             await self.app(scope, self._limited(scope, headers, receive), answer)
         except Refused as refusal:
             if not status:
                 await _refuse(answer, scope["path"], refusal)
+        except Exception:
+            log.exception("a request failed")
+            if not status:
+                await _refuse(answer, scope["path"], Refused(500, "Internal error; it was logged"))
         finally:
             route = scope.get("route")
             self.observe(getattr(route, "path", "other"), status or 499, time.monotonic() - start)

@@ -1,5 +1,6 @@
 """The server process: uvicorn, with a shutdown that answers or refuses every request that was accepted."""
 
+import logging
 import signal
 import socket
 import threading
@@ -76,6 +77,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def make_server(service: Service) -> Server:
     """Return a server that is ready to run on a socket."""
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every bad form
     config = uvicorn.Config(
         create_app(service),
         log_level="warning",

@@ -90,8 +90,8 @@ class Service:
             watcher.cancel()
             cancellation.cancel()
 
-    async def stream(self, work: Callable[[SharedTranslator, Callable[[T], None]], None]) -> AsyncIterator[T]:
-        """Run work in a thread and yield what it emits, as it does; drop the work if nobody iterates any more."""
+    def stream(self, work: Callable[[SharedTranslator, Callable[[T], None]], None]) -> AsyncIterator[T]:
+        """Start work in a thread and return what it emits, as it does; it is dropped if nobody iterates any more."""
         cancellation = Cancellation()
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[T | None] = asyncio.Queue()
@@ -106,13 +106,17 @@ class Service:
             finally:
                 emit(None)
 
-        future = self._start(run)
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            await future
-        finally:
-            cancellation.cancel()
+        future = self._start(run)  # here, not at the first event, so that a refusal has a status of its own
+
+        async def emitted() -> AsyncIterator[T]:
+            try:
+                while (event := await events.get()) is not None:
+                    yield event
+                await future
+            finally:
+                cancellation.cancel()
+
+        return emitted()
 
     def run_in_background(self, work: Callable[[SharedTranslator], object]) -> None:
         """Run work that no client waits for."""

@@ -1,9 +1,8 @@
 """Document sessions over HTTP: translate, read, correct, align; the state out and in; fork and delete."""
 
 import base64
-import binascii
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -173,9 +172,10 @@ async def create(request: Request, body: NewSession) -> Any:
     state = service.sessions.initial
     if body.state is not None:
         try:
-            state = _state(service, base64.b64decode(body.state, validate=True))
-        except binascii.Error:
+            data = base64.b64decode(body.state, validate=True)
+        except ValueError:
             raise Problem(400, "Invalid request: state is not base64") from None
+        state = _state(service, data)
     service.usage.count_characters(client, sum(len(s.source) + len(s.target) for s in body.sentences), 0)
     session = Session.new(client.owner, state)
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
@@ -338,11 +338,7 @@ def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Transl
         except Cancelled:
             pass
 
-    async def events() -> AsyncIterator[str]:
-        async for event in service.stream(run):
-            yield event
-
-    return StreamingResponse(events(), media_type=STREAM)
+    return StreamingResponse(service.stream(run), media_type=STREAM)
 
 
 def _event(name: str, data: str) -> str:

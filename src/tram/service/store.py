@@ -6,10 +6,11 @@ are in memory.
 
 import base64
 import json
+import logging
 import re
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from tram.service.errors import Problem
 from tram.service.sessions import Sentence, Session
 from tram.translation.document_state import DocumentState
 
+log = logging.getLogger(__name__)
 VERSION = 1
 ID = re.compile("[0-9a-f]{32}")
 FILE = re.compile(r"(?P<owner>[0-9a-z]+)\.(?P<id>[0-9a-f]{32})\.json")  # the owner is no key: see `Client`
@@ -46,6 +48,7 @@ class SessionStore:
         self._clock = clock
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._owners: dict[str, str] = {}  # of all sessions, also of those on disk only
+        self._counts: Counter[str] = Counter()  # sessions of each owner
         self._lock = threading.Lock()
         if folder is not None:
             check_folder_writable(folder)
@@ -56,20 +59,27 @@ class SessionStore:
 
     def add(self, session: Session, most: int) -> None:
         """Add a session; most: how many its owner may have, 0 for any number."""
-        self.remove_expired()
+        if most and self._counts[session.owner] >= most:
+            self.remove_expired()
         with self._lock:
-            if most and sum(owner == session.owner for owner in self._owners.values()) >= most:
+            if most and self._counts[session.owner] >= most:
                 raise Problem(429, f"Slowdown: {most} sessions at the same time", 60)
-            self._owners[session.id] = session.owner
-        self._save(session)
+            self._know(session.id, session.owner)
+        try:
+            self._save(session)
+        except Problem:
+            self._forget(session.id)
+            raise
         self._put(session)
+
+    def _know(self, id: str, owner: str) -> None:
+        self._owners[id] = owner
+        self._counts[owner] += 1
 
     @contextmanager
     def opened(self, id: str, owner: str, wait: float = 60.0) -> Iterator[Session]:
         """Yield a session that nobody else changes meanwhile; it is stored afterwards, also if the client has gone."""
-        session = self.get(id, owner)
-        if not session.lock.acquire(timeout=wait):
-            raise Problem(409, "The session is in use by another request; try again later", 1)
+        session = self._locked(id, owner, wait)
         try:
             state, before = session.state, (session.sentences.copy(), session.after)
             try:
@@ -81,6 +91,16 @@ class SessionStore:
                     self._save(session)
         finally:
             session.lock.release()
+
+    def _locked(self, id: str, owner: str, wait: float) -> Session:
+        """Return a session with its lock held."""
+        while True:
+            session = self.get(id, owner)
+            if not session.lock.acquire(timeout=wait):
+                raise Problem(409, "The session is in use by another request; try again later", 1)
+            if self._sessions.get(id) is session:
+                return session
+            session.lock.release()  # meanwhile it was deleted, or dropped from memory and loaded again
 
     def delete(self, id: str, owner: str) -> None:
         """Delete a session."""
@@ -103,6 +123,8 @@ class SessionStore:
         with self._lock:
             self._sessions.pop(id, None)
             owner = self._owners.pop(id, None)
+            if owner is not None:
+                self._counts[owner] -= 1
         if (path := self._path(id, owner)) is not None:
             remove(path)
 
@@ -122,6 +144,8 @@ class SessionStore:
     def _put(self, session: Session) -> Session:
         """Keep a session in memory as the one used last; return the one that is there already."""
         with self._lock:
+            if session.id not in self._owners:  # deleted meanwhile
+                raise Problem(404, UNKNOWN)
             session = self._sessions.setdefault(session.id, session)
             self._sessions.move_to_end(session.id)
             if self.folder is not None:
@@ -138,31 +162,28 @@ class SessionStore:
     def _find_files(self, folder: Path) -> None:
         for path in folder.glob("*.json"):
             if match := FILE.fullmatch(path.name):
-                self._owners[match["id"]] = match["owner"]
+                self._know(match["id"], match["owner"])
         self.remove_expired()
 
     def _save(self, session: Session) -> None:
         if (path := self._path(session.id, session.owner)) is None:
             return
         anchor = session.anchor
-        write_text(
-            path,
-            json.dumps(
-                {
-                    "version": VERSION,
-                    "used": session.used,
-                    "origin": None if session.origin is self.initial else _encoded(session.origin),
-                    "state": None if session.state is self.initial else _encoded(session.state),
-                    "covered": session.covered,
-                    "anchor": None if anchor is None else [anchor[0], _encoded(anchor[1])],
-                    "after": session.after,
-                    "sentences": [
-                        [s.source, s.target, s.kind, s.score, s.alternatives, s.before] for s in session.sentences
-                    ],
-                },
-                ensure_ascii=False,
-            ),
-        )
+        values = {
+            "version": VERSION,
+            "used": session.used,
+            "origin": None if session.origin is self.initial else _encoded(session.origin),
+            "state": None if session.state is self.initial else _encoded(session.state),
+            "covered": session.covered,
+            "anchor": None if anchor is None else [anchor[0], _encoded(anchor[1])],
+            "after": session.after,
+            "sentences": [[s.source, s.target, s.kind, s.score, s.alternatives, s.before] for s in session.sentences],
+        }
+        try:
+            write_text(path, json.dumps(values, ensure_ascii=False))
+        except InputError as error:  # a full disk, for example; clients need not know where it is
+            log.error("a session could not be stored: %s", error)
+            raise Problem(503, "The session could not be stored; try again later", 60) from None
 
     def _load(self, id: str, owner: str) -> Session:
         path = self._path(id, owner)

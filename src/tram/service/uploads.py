@@ -26,7 +26,7 @@ SUFFIXES = sorted({suffix for filetype in FILETYPES for suffix in filetype.suffi
 MAX_UNPACKED = 20  # times the limit on the size of a file
 MAX_PARTS = 5_000
 UNSAFE = re.compile(r"[^\w.-]+")
-LONGEST_NAME = 100
+LONGEST_NAME, LONGEST_SUFFIX = 100, 16
 LIFETIME = 3_600.0  # seconds for which a translation can be downloaded
 MAX_KEPT = 1_000
 
@@ -92,9 +92,9 @@ class Uploads:
 
 def safe_name(name: str) -> str:
     """Return a file's name without folders and without characters that mean something to a shell or a header."""
-    base = PurePosixPath(name.replace("\\", "/")).name
-    stem, dot, suffix = UNSAFE.sub("_", base).lstrip(".").rpartition(".")
-    return f"{(stem or 'file')[:LONGEST_NAME]}{dot}{suffix[:16]}"
+    base = UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).lstrip(".") or "file"
+    path = PurePosixPath(base)
+    return path.stem[:LONGEST_NAME] + path.suffix[:LONGEST_SUFFIX]
 
 
 def translated_name(name: str, language: str) -> str:

@@ -7,6 +7,7 @@ A target word is aligned with the source word that its subwords attend to most, 
 subwords are decoder input, and 54% by relative position (docs/LOG.md).
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,11 @@ def cross_attention(
     sublayer = model.decoder.layers[-1].cross_attention
     inputs: list[tuple[Tensor, Tensor]] = []
 
+    own_thread = threading.get_ident()  # others may use the model meanwhile
+
     def record(module: nn.Module, given: tuple[Any, ...]) -> None:
+        if threading.get_ident() != own_thread:
+            return
         states, keys = given[:2]
         inputs.append((sublayer.residual.norm(states) if sublayer.residual.pre else states, keys))
 

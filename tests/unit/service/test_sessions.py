@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from served import quick_translator
+from tram.errors import InputError
 from tram.files import replacing
 from tram.service import sessions
 from tram.service.errors import Problem
@@ -279,6 +280,23 @@ def test_ids_owners_and_numbers_of_sessions(translator: SharedTranslator, tmp_pa
     store.delete(session.id, "one")
     with pytest.raises(Problem, match="no such session"):
         store.get(session.id, "one")
+
+
+def test_a_session_that_cannot_be_stored_does_not_exist(
+    translator: SharedTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SessionStore(translator.start(), tmp_path)
+
+    def full_disk(path: Path, text: str) -> None:
+        raise InputError(f"{path}: cannot be written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tram.service.store.write_text", full_disk)
+        with pytest.raises(Problem, match="could not be stored") as refusal:
+            store.add(Session.new("one", store.initial), 1)
+    assert str(tmp_path) not in refusal.value.message
+    assert len(store) == 0
+    store.add(Session.new("one", store.initial), 1)
 
 
 def test_a_session_in_use_is_refused_after_a_while(translator: SharedTranslator) -> None:
