@@ -18,13 +18,13 @@ from tram.data.sentinels import with_sentinels
 
 SPLICED = {  # documents of each kind
     "documents": {"pronouns": 12_000, "address": 8_000, "terms": 4_700},
-    "polish": {"pronouns": 1_800, "address": 400, "terms": 100},
+    "polish": {"pronouns": 2_600, "address": 600, "terms": 100},
 }
 REAL = {  # windows of each corpus
     "documents": {"opendocs": 6_000, "europarl-direct": 4_200, "dialogue": 2_300, "prose": 2_000},
-    "polish": {"opendocs": 350, "europarl-direct": 250, "dialogue": 120, "prose": 120},
+    "polish": {"opendocs": 130, "europarl-direct": 70, "dialogue": 60, "prose": 50},
 }
-GENERATED = {"documents": 1_200, "polish": 400}  # documents
+GENERATED = {"documents": 1_200, "polish": 1_600}  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOW = 20  # sentences
 SHORTEST, MAX_CHARACTERS = 3, 400  # of a window, and of a source sentence in it

@@ -3,7 +3,7 @@
     unit: {kind: window, source: 2, target: 1}
     unit: {kind: block, sentences: 4}
 
-`tram.data.units` joins sentences by them; `docs/SYSTEMS.md` describes the systems.
+`tram.data.units` joins sentences by them; `docs/UNITS.md` describes the systems.
 """
 
 from typing import Annotated, Literal, Protocol, Self
