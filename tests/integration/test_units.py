@@ -329,7 +329,7 @@ def test_the_example_config_of_a_unit_runs(reserved: Path, tmp_path: Path, tram:
 @pytest.mark.parametrize(
     ("unit", "words"),
     [
-        ("{kind: windw}", ["`model.unit`", "no kind `windw`", "did you mean `window`?"]),
+        ("{kind: windw}", ["`model.unit.kind`", "no kind `windw`", "did you mean `window`?"]),
         ("{kind: window, source: 9}", ["9 sentences of max_length 48", "max_positions (144)"]),
         ("{kind: document}", ["unit.tokens (512)", "max_positions (144)"]),
         ("{kind: window, target: 3}", ["unit.target (3)", "unit.source (2)"]),
@@ -346,7 +346,7 @@ def test_a_unit_that_does_not_fit_is_refused(
 
 def test_a_memory_beside_a_unit_is_refused(reserved: Path, tmp_path: Path, configure: Configure) -> None:
     sentence = ModelConfig(**TINY.model_dump() | SIZES)
-    with pytest.raises(ValueError, match=r"a memory reads sentence by sentence; unit\.kind window"):
+    with pytest.raises(ValueError, match=r"a context module reads sentence by sentence; unit\.kind window"):
         configure(tmp_path, data=reserved, model=sentence, finetune={"unit": UNITS["2+2"]})
 
 

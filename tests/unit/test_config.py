@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, TrainConfig, checked, write_yaml
-from tram.context_config import ContextConfig, HANConfig
+from tram.config.contexts import ContextConfig, HANConfig
 from tram.errors import InputError
 from tram.yaml_files import read_yaml
 

@@ -15,8 +15,6 @@ ROWS = [
     {"errors"},
     {"files", "progress", "measuring"},
     {"yaml_files"},
-    {"sections"},
-    {"context_config", "unit_config"},
     {"config"},
     {"text"},
     {"data"},

@@ -25,11 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tram.config import ModelConfig
+from tram.config.units import BlockUnit, WindowUnit
 from tram.data.arrays import SentenceIds, Split
 from tram.data.budget import costs_of_sums, slices_within
 from tram.errors import InputError
 from tram.text.special_ids import SpecialIds
-from tram.unit_config import BlockUnit, WindowUnit
 
 FRAME = 2  # tokens that a sentence of a block costs besides its words, as in G-Transformer
 Numbers = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
-from tram.context_config import Side
+from tram.config.contexts import Side
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import AttentionContext, Host, OwnTokens, Passage, Result, SublayerContext

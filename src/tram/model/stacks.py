@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
+from tram.config.units import WindowUnit
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import Context, Passage, StackContext
 from tram.model.layers import AttentionSublayer, DecoderLayer, Embeddings, EncoderLayer
 from tram.model.packing import Layout
 from tram.model.state import State
-from tram.unit_config import WindowUnit
 
 ENCODER_TOP, DECODER_TOP = "encoder.top", "decoder.top"  # seats on top of the layers
 

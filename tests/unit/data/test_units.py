@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import tiny_config
+from tram.config.units import BlockUnit, DocumentUnit, SentenceUnit, WindowUnit
 from tram.data.arrays import Sentences, Split
 from tram.data.batches import SentencePlan, collate
 from tram.data.units import Blocks, Pair, Units, units_of
 from tram.errors import InputError
 from tram.text.special_ids import PAD, SpecialIds
-from tram.unit_config import BlockUnit, DocumentUnit, SentenceUnit, WindowUnit
 
 SPECIAL = SpecialIds(reserved=tuple(range(100, 132)))
 SEPARATOR = 116

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from golden_rivals import Golden, Names, close
 from tram.config import ModelConfig
-from tram.context_config import CompressiveConfig, TransformerXLConfig
+from tram.config.contexts import CompressiveConfig, TransformerXLConfig
 from tram.data.batches import decoder_input
 from tram.model.contexts.base import Passage
 from tram.model.contexts.compressive import Compressive, DistanceTable

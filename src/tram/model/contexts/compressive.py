@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from tram.config import ModelConfig
-from tram.context_config import CompressiveConfig
+from tram.config.contexts import CompressiveConfig
 from tram.model.attention import Attention
 from tram.model.contexts.base import Host, Result
 from tram.model.contexts.relative import Reading, RelativeAttention

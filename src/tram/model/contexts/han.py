@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
-from tram.context_config import HANConfig
+from tram.config.contexts import HANConfig
 from tram.model.attention import Attention
 from tram.model.contexts.base import Result, StackContext
 from tram.model.document_rows import Numbers, ranges

@@ -1,7 +1,7 @@
 """Which context module goes into which seat: the settings `context: {kind: …}` turned into modules."""
 
 from tram.config import MemoryConfig, ModelConfig
-from tram.context_config import CompressiveConfig, HANConfig, TransformerXLConfig
+from tram.config.contexts import CompressiveConfig, HANConfig, TransformerXLConfig
 from tram.model.contexts.compressive import Compressive, DistanceTable
 from tram.model.contexts.han import HAN
 from tram.model.contexts.memory import Memory

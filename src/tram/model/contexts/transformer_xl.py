@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
-from tram.context_config import TransformerXLConfig
+from tram.config.contexts import TransformerXLConfig
 from tram.model.contexts.base import Host, Result
 from tram.model.contexts.relative import QueryBiases, Reading, RelativeAttention
 from tram.model.document_rows import DocumentRows, Numbers

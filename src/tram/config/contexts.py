@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, field_validator
 
-from tram.sections import Positive, Section, Width
+from tram.config.sections import Positive, Section, Width
 
 Side = Literal["source", "target"]
 ContextSide = Literal["source", "target", "both"]  # encoder, decoder or both

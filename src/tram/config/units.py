@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 
-from tram.sections import Count, Positions, Positive, Section
+from tram.config.sections import Count, Positions, Positive, Section
 
 WindowSize = Annotated[int, Field(ge=1, le=1000)]  # in sentences
 

@@ -19,11 +19,22 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from tram.context_config import ContextConfig, ContextSection, ContextSide, MemoryConfig
+from tram.config.contexts import ContextConfig, ContextSection, ContextSide, MemoryConfig
+from tram.config.sections import (
+    Count,
+    FilePath,
+    Fraction,
+    Layers,
+    Positions,
+    Positive,
+    Rate,
+    Section,
+    Width,
+    usable_path,
+)
+from tram.config.units import SentenceUnit, UnitConfig
 from tram.errors import InputError
 from tram.files import write_text
-from tram.sections import Count, FilePath, Fraction, Layers, Positions, Positive, Rate, Section, Width, usable_path
-from tram.unit_config import SentenceUnit, UnitConfig
 from tram.yaml_files import parse_yaml, read_yaml, short, short_repr
 
 __all__ = [
@@ -331,7 +342,7 @@ def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
         near = difflib.get_close_matches(tag, kinds, n=1, cutoff=0)
         return f"`{key}.kind`: there is no kind `{short(tag)}`; did you mean `{near[0]}`? All: {', '.join(kinds)}"
     if error["type"] == "union_tag_not_found" and isinstance(error["input"], dict):
-        return f"the key `{key}.kind` is missing; add it, for example `kind: memory`"
+        return f"the key `{key}.kind` is missing; add it"
     if error["type"] == "missing" and last in fields:
         return f"the key `{key}` is missing; add it"
     problem = error["msg"].removeprefix("Value error, ")
