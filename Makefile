@@ -30,7 +30,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt pip setuptools
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable ".[dev,plots,pretrained,files]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable ".[dev,plots,pretrained,files,serve]"
 	touch $@
 
 clean:
