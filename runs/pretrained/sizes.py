@@ -64,9 +64,7 @@ def measure(out: Path, corpus: Path, size: str) -> dict[str, dict[str, float]]:
     results["finetune: one update"] = measured("tram", "train", config)
     results["export of the adapter"] = measured("tram", "export", "adapter", out / "run", out / "adapter")
     adapter = (out / "adapter" / "memory.safetensors").stat().st_size / 1e6
-    print(f"\n{size}: file {weights:,.0f} MB, adapter {adapter:.1f} MB")
-    for name, each in results.items():
-        print(f"  {name}: {each.get('seconds', 0):.0f} s, peak {each['megabytes']:,.0f} MB")
+    print(f"{size}: file {weights:,.0f} MB, adapter {adapter:.1f} MB")
     return results
 
 
@@ -79,7 +77,9 @@ def measured(*command: object) -> dict[str, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(arguments)}: ended with code {process.returncode}")
-    return {"seconds": round(time.monotonic() - began, 1), "megabytes": round(usage.ru_maxrss / 1024)}
+    found = {"seconds": round(time.monotonic() - began, 1), "megabytes": round(usage.ru_maxrss / 1024)}
+    print(f"{found['seconds']:7.1f} s, peak {found['megabytes']:6,} MB: {' '.join(arguments)}", flush=True)
+    return found
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# Width, heads, inner width of the feed-forward sublayers, layers per side, positions, rows of the token table (0: as
-# many as there are tokens).
+# Width, heads, inner width of the feed-forward sublayers, layers per side, positions, rows of the token table
+# (0: as many as there are tokens).
 SIZES = {
     "tiny": (32, 2, 64, 1, 128, 0),
     "small": (128, 4, 512, 2, 128, 0),

@@ -9,14 +9,15 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
@@ -184,8 +185,19 @@ def read_model_file(folder: Path) -> ModelFile:
 
 def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutRandomValues():
         return weights(Transformer(config, vocabulary))
+
+
+class _WithoutRandomValues(TorchFunctionMode):
+    """Skips normally distributed values, for which torch would load its compiler on the device `meta`: 70 MB."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is nn.init.normal_:
+            return (kwargs or {}).get("tensor", args[0] if args else None)
+        return function(*args, **(kwargs or {}))
 
 
 def check_memory(config: ModelConfig, vocabulary: int) -> None:
