@@ -7,9 +7,10 @@ import torch
 
 from conftest import TINY
 from context_kinds import CONTEXTS, model_of
-from helpers import shake
+from helpers import random_ids, shake
 from tram.config import ModelConfig
 from tram.errors import InputError
+from tram.model.folder import load_model, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 from tram.translation.document_state import DocumentState
@@ -51,6 +52,18 @@ def test_sentences_read_together_or_one_by_one_are_the_same_context(name: str, p
     expected = together.state.tensors()
     for key, value in single.state.tensors().items():
         torch.testing.assert_close(value, expected[key], rtol=0, atol=1e-9)
+
+
+@contexts
+@torch.no_grad()
+def test_a_model_folder_keeps_the_model(name: str, tmp_path: Path) -> None:
+    """Also tensors that several layers share."""
+    model = model_of(name)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model", torch.float64)
+    assert loaded.config == model.config
+    ids = random_ids([[4, 3, 5], [2, 6, 1]], 1)
+    assert torch.equal(loaded(ids, ids), model(ids, ids))
 
 
 @contexts
