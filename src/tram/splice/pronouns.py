@@ -22,7 +22,7 @@ EXPLETIVES = 0.12  # share of the threads with an "it" that refers to nothing
 OPENERS, THREADS, BETWEEN, ANAPHORS = (
     ((0, 0.4), (1, 0.4), (2, 0.2)),
     ((1, 0.75), (2, 0.25)),
-    ((0, 0.3), (1, 0.25), (2, 0.25), (3, 0.2)),
+    ((0, 0.2), (1, 0.2), (2, 0.3), (3, 0.3)),
     ((1, 0.6), (2, 0.3), (3, 0.1)),
 )
 ATTEMPTS = 1000  # to draw a document with one form of address
