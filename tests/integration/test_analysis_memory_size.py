@@ -261,7 +261,7 @@ def test_the_command_trains_what_is_missing_and_reports(
 def test_bad_input_is_refused_before_anything_is_trained(
     tram: Callable[..., Done], command: list[Any], run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused(tram(*command, "--sizes", "0,8"), "sizes 0, 8")
+    refused(tram(*command, "--sizes", "0,8"), "--sizes 0,8")
     refused(tram(*command, "--sizes", "8;16"), "--sizes 8;16")
     refused(tram(*command, "--share", 0), "share 0.0")
     refused(tram(*command, "--updates", 0), "updates 0")

@@ -400,7 +400,7 @@ def parse_integers(option: str, text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[0-9]{1,7}", part) and int(part) for part in parts):
         raise InputError(
-            f"{option} {text}: give whole numbers below ten million separated by commas, for example 100,200"
+            f"{option} {text}: give positive whole numbers below ten million separated by commas, for example 100,200"
         )
     return [int(part) for part in parts]
 

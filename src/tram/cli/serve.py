@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tram.cli.options import Beam, LengthPenalty, ModelFolder
+from tram.cli.options import Beam, LengthPenalty, ModelFolder, finite
 from tram.errors import InputError
 
 
@@ -22,7 +22,8 @@ def serve(
         Path | None, typer.Option(help="Folder for document sessions, which then survive a restart.")
     ] = None,
     session_hours: Annotated[
-        float, typer.Option(min=0.01, max=100_000, help="Hours after which an unused session is deleted.")
+        float,
+        typer.Option(min=0.01, max=100_000, callback=finite, help="Hours after which an unused session is deleted."),
     ] = 24.0,
     beam: Beam = 5,
     length_penalty: LengthPenalty = 1.0,
@@ -44,7 +45,7 @@ def serve(
         typer.Option(help="Site whose pages may use the service, such as https://example.org; may be repeated."),
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds that accepted requests get at shutdown.")
+        float, typer.Option(min=0, max=3600, callback=finite, help="Seconds that accepted requests get at shutdown.")
     ] = 20.0,
 ) -> None:
     """Serve translations over HTTP: LibreTranslate's and DeepL's protocols, document sessions, and a page."""
