@@ -263,9 +263,9 @@ def test_bad_input_is_refused_before_anything_is_trained(
 ) -> None:
     refused(tram(*command, "--sizes", "0,8"), "--sizes 0,8")
     refused(tram(*command, "--sizes", "8;16"), "--sizes 8;16")
-    refused(tram(*command, "--share", 0), "share 0.0")
-    refused(tram(*command, "--updates", 0), "updates 0")
-    refused(tram(*command, "--documents", 0), "documents 0")
+    refused(tram(*command, "--share", 0), "share")
+    refused(tram(*command, "--updates", 0), "--updates", "1")
+    refused(tram(*command, "--documents", 0), "--documents", "1")
     refused(tram(*command, "--data", tmp_path), "no prepared data")
     refused(tram(*command, "--start", tmp_path / "nowhere"), "nowhere")
     refused(tram(*command, "--config", run / "config.yaml"), "no `finetune` section")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,6 +52,9 @@ def _main(
         raise typer.Exit
 
 
+UsageError = typer.BadParameter.__bases__[0]  # click's, which newer versions of typer bundle and older ones import
+
+
 class Stopped(BaseException):
     """A signal that ends the command. Not a KeyboardInterrupt, which typer would swallow."""
 
@@ -81,13 +84,27 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _show_usage_error(error: Any) -> None:
+    """Print wrong arguments as one sentence; the help of a command that was given none, in full."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = "tram" if error.ctx is None else error.ctx.command_path
+    message = " ".join(error.format_message().split()).rstrip(".")
+    print(f"tram: {message}; see `{command} --help`", file=sys.stderr)
+
+
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files come out as they are on the disk
     try:
         with stoppable():
-            app(gathered(sys.argv[1:]), prog_name="tram")
+            code = app(gathered(sys.argv[1:]), prog_name="tram", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except UsageError as error:
+        _show_usage_error(error)
+        sys.exit(2)
     except InputError as error:
         print(f"tram: {error}", file=sys.stderr)
         sys.exit(2)
