@@ -75,7 +75,7 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
 
 def cost(folder: Path, run: str) -> dict[str, Any] | None:
     """Return updates, tokens and seconds of both trainings of a run, and the best held-out loss of the last one."""
-    stages = [folder / "long" / run / "finetune", folder / run / "finetune"]
+    stages = [folder / stage / run / "finetune" for stage in ("long", "polished")]
     if not all((stage / "model").exists() for stage in stages):
         return None
     last = [last_update(stage) for stage in stages]

@@ -48,14 +48,15 @@ done
 [ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced
 [ -e "$out/sentence" ] || python runs/shipped/start.py "$out/start" "$out/sentence"
 
-train() { # RUN: the long training, then a short one in which antecedents are further back
+train() { # RUN: a long training, a short one in which antecedents are further back, and the mean with the start
     local first="$out/start" none=()
     [ "${1%-*}" = memory ] || first="$out/sentence" none=(finetune.context=null)
     tram train configs/shipped-memory.yaml data="$out/documents" output="$out/long/$1" seed="${1#*-}" \
         finetune.start="$first" "${none[@]}"
-    tram train configs/shipped-memory.yaml data="$out/polish" output="$out/$1" seed="${1#*-}" \
-        finetune.start="$out/long/$1" finetune.lr=1e-3 finetune.warmup=10 finetune.cooldown=90 finetune.updates=120 \
-        "${none[@]}"
+    tram train configs/shipped-memory.yaml data="$out/polish" output="$out/polished/$1" seed="${1#*-}" \
+        finetune.start="$out/long/$1" finetune.lr=1.5e-3 finetune.warmup=10 finetune.cooldown=140 \
+        finetune.updates=165 "${none[@]}"
+    [ -e "$out/$1" ] || python runs/shipped/average.py "$first" "$out/polished/$1" "$out/$1"
 }
 for run in ${RUNS:-sentence memory-1 control-1 memory-2 control-2}; do
     [ "$run" = sentence ] || train "$run"

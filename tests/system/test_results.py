@@ -61,7 +61,7 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
         (scores / "contrapro.json").write_text(json.dumps(found), encoding="utf-8")
         if run == "sentence":
             continue  # was not trained here
-        for stage, loss in ((out / "long" / run / "finetune", 2.25), (out / run / "finetune", 2.125)):
+        for stage, loss in ((out / "long" / run / "finetune", 2.25), (out / "polished" / run / "finetune", 2.125)):
             (stage / "model").mkdir(parents=True)
             lines = [{"update": 20, "tokens": 750_000, "seconds": 2700.0}, {"held_loss": loss + 1}, {"held_loss": loss}]
             (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
