@@ -113,9 +113,10 @@ class Guard:
         return _new(min(attempts, key=lambda each: (not each.ids, len(each.ids))), DOUBTFUL)
 
     def _acceptable(self, source: Ids, hypotheses: list[Hypothesis], spans: Spans | None) -> Hypothesis | None:
-        return next((each for each in hypotheses if self._accepts(source, each, spans)), None)
+        return next((each for each in hypotheses if self.accepts(source, each, spans)), None)
 
-    def _accepts(self, source: Ids, hypothesis: Hypothesis, spans: Spans | None) -> bool:
+    def accepts(self, source: Ids, hypothesis: Hypothesis, spans: Spans | None = None) -> bool:
+        """Return whether a translation can be right: without a problem, and with all spans of its source."""
         if find_problem(source, hypothesis.ids) is not None:
             return False
         return spans is None or spans.written.keeps_spans(spans.written.text, self._decoded(hypothesis))

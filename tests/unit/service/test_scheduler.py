@@ -14,7 +14,8 @@ from tram.errors import InputError
 from tram.service.scheduler import Cancellation, Cancelled, Document, Scheduler, Unavailable
 from tram.translation.document_state import DocumentState
 from tram.translation.lockstep import Cursor
-from tram.translation.search import Hypothesis
+from tram.translation.parts import Found
+from tram.translation.tasks import DocumentTask
 from tram.translation.translator import Translator
 
 WORDS = ["Tea!", "The old miller waits.", "A small fox sings on the bridge.", "Why?", ""]
@@ -51,14 +52,14 @@ class Gate:
         self.steps: list[list[Cursor]] = []
         self.open = threading.Event()
         self.arrived = threading.Semaphore(0)
-        self._lockstep = scheduler._lockstep
-        scheduler._lockstep = self  # type: ignore[assignment]
+        self._translate = scheduler._next_sentences
+        scheduler._next_sentences = self.step  # type: ignore[method-assign]
 
-    def step(self, cursors: list[Cursor]) -> list[list[Hypothesis]]:
-        self.steps.append(cursors)
+    def step(self, tasks: list[DocumentTask]) -> list[Found]:
+        self.steps.append([task.cursor for task in tasks])
         self.arrived.release()
         self.open.wait(20)
-        return self._lockstep.step(cursors)
+        return self._translate(tasks)
 
 
 def texts(result: list[list[list]]) -> list[list[str]]:
@@ -105,13 +106,6 @@ def test_alternatives_come_with_scores_best_first(translator: Translator) -> Non
     assert len(options) == 2
     assert options[0].score >= options[1].score
     scheduler.close(1)
-
-
-def test_sentences_are_reported_in_order_as_they_are_done(make: Callable[..., Scheduler]) -> None:
-    seen: list[tuple[int, str]] = []
-    document = Document(WORDS, report=lambda number, best: seen.append((number, best[0].text)))
-    (result,) = texts(make().translate([document]))
-    assert seen == list(enumerate(result))
 
 
 def test_requests_that_wait_share_a_step(make: Callable[..., Scheduler]) -> None:

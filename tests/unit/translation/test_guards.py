@@ -211,7 +211,7 @@ def test_every_span_of_1000_sentences_is_there_once_whatever_the_model_does(
 ) -> None:
     text = TextPipeline.load(prepared)
     translator = Careless(Transformer(TINY, text.vocabulary), text)
-    monkeypatch.setattr(Translator, "_copies_sentinels", lambda self: sentinels)
+    monkeypatch.setattr(Translator, "copies_sentinels", lambda self: sentinels)
     sentences = sentences_with_spans(1000)
     remarks = Remarks()
     (found,) = translator.detailed([sentences], alignment=True, verbatim=VerbatimRules(), remarks=remarks)
