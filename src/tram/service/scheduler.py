@@ -326,7 +326,7 @@ class Scheduler:
     def _fail(self, task: DocumentTask, error: Exception) -> None:
         with self._changed:
             for request in self._requests:
-                if task in request.tasks:
+                if task in request.tasks and not request.future.done():
                     request.future.set_exception(error)
 
     def _finish_requests(self) -> None:

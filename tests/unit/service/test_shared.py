@@ -75,6 +75,7 @@ def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path,
     own = quick_translator(prepared)
     if not has_memory:
         own = Translator(own.model.without_memory(), own.text, beam=2)
+    own.guards = True
     scheduler = Scheduler(own, batch=3)
     ours, theirs = Remarks(), Remarks()
     shared = SharedTranslator(scheduler)
@@ -141,10 +142,8 @@ def test_unequal_sentences_leave_the_state_as_it_is(translator: SharedTranslator
 
 def test_a_model_of_units_is_refused(prepared: Path) -> None:
     own = quick_translator(prepared)
-    settings = own.model.config.model_copy(update={"unit": BlockUnit(sentences=2), "max_length": 8})
-    units = Translator(Transformer(settings, own.text.vocabulary).double(), own.text)
-    if units.units is None:
-        raise AssertionError("the model should join sentences")
+    settings = own.model.config.model_copy(update={"unit": BlockUnit(sentences=2, tokens=24)})
+    units = Translator(Transformer(settings, own.text.vocabulary), own.text)
     with pytest.raises(InputError, match="several sentences as one sequence"):
         Scheduler(units)
 
