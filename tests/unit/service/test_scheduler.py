@@ -25,7 +25,7 @@ WORDS = ["Tea!", "The old miller waits.", "A small fox sings on the bridge.", "W
 def translator(prepared: Path, request: pytest.FixtureRequest) -> Translator:
     made = quick_translator(prepared)
     if request.param == "sentences":
-        made = Translator(made.model.without_memory(), made.text, beam=2, guards=False)
+        made = Translator(made.model.without_context(), made.text, beam=2, guards=False)
     return made
 
 

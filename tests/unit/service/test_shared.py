@@ -13,7 +13,6 @@ from tram.errors import InputError
 from tram.filetypes.base import ReadOptions
 from tram.filetypes.batch import translate_opened
 from tram.filetypes.registry import read_bytes
-from tram.model.transformer import Transformer
 from tram.service.languages import Languages
 from tram.service.scheduler import Scheduler
 from tram.service.shared import SharedTranslator
@@ -25,7 +24,6 @@ from tram.translation.parts import Found
 from tram.translation.search import Hypothesis
 from tram.translation.tasks import DocumentTask
 from tram.translation.translator import Translator
-from tram.unit_config import BlockUnit
 
 SOURCES, TARGETS = ["The old miller waits."], ["Der alte Müller wartet."]
 DOCUMENTS = [
@@ -74,7 +72,7 @@ def test_other_histories_are_refused(translator: SharedTranslator) -> None:
 def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path, has_memory: bool) -> None:
     own = quick_translator(prepared)
     if not has_memory:
-        own = Translator(own.model.without_memory(), own.text, beam=2)
+        own = Translator(own.model.without_context(), own.text, beam=2)
     own.guards = True
     scheduler = Scheduler(own, batch=3)
     ours, theirs = Remarks(), Remarks()
@@ -98,7 +96,7 @@ def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path,
 def test_the_model_runs_in_the_worker_only(translator: SharedTranslator) -> None:
     threads: set[str] = set()
     handles = [
-        module.register_forward_pre_hook(lambda *_: threads.add(threading.current_thread().name))
+        module.register_forward_pre_hook(lambda *_: threads.add((threading.current_thread().name, type(_[0]))))
         for module in translator.model.modules()
     ]
     state = translator.start()
@@ -109,7 +107,7 @@ def test_the_model_runs_in_the_worker_only(translator: SharedTranslator) -> None
     list(translate_opened(translator, [file]))
     for handle in handles:
         handle.remove()
-    assert threads == {"tram-scheduler"}
+    assert {name for name, _ in threads} == {"tram-scheduler"}, threads
 
 
 def test_alternatives_that_lose_a_span_are_dropped(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +117,7 @@ def test_alternatives_that_lose_a_span_are_dropped(prepared: Path, monkeypatch: 
     def next_sentences(tasks: list[DocumentTask]) -> list[Found]:
         found = []
         for task in tasks:
-            answers = own.text.encode(["The fox sings", "X1 waits", "the X1 miller waits", "X1 waits"], "target")
+            answers = own.text.encode(["The fox sings", "X1 waits", "The X1 miller waits", "X1 waits"], "target")
             hypotheses = [Hypothesis(ids, -float(rank)) for rank, ids in enumerate(answers)]
             found.append([task.choose(hypotheses), *hypotheses[1:]])
             task.cursor.done += 1
@@ -130,7 +128,7 @@ def test_alternatives_that_lose_a_span_are_dropped(prepared: Path, monkeypatch: 
     found = SharedTranslator(scheduler).translate_sentences(["The miller waits https://example.org", "..."], best=4)
     scheduler.close(1)
     texts = [[option.text for option in options] for options in found]
-    assert texts == [["https://example.org waits", "the https://example.org miller waits"], ["..."]]
+    assert texts == [["https://example.org waits", "The https://example.org miller waits"], ["..."]]
 
 
 def test_unequal_sentences_leave_the_state_as_it_is(translator: SharedTranslator) -> None:
@@ -140,12 +138,11 @@ def test_unequal_sentences_leave_the_state_as_it_is(translator: SharedTranslator
     assert state.sentences == 0
 
 
-def test_a_model_of_units_is_refused(prepared: Path) -> None:
+def test_a_model_of_units_is_refused(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = quick_translator(prepared)
-    settings = own.model.config.model_copy(update={"unit": BlockUnit(sentences=2, tokens=24)})
-    units = Translator(Transformer(settings, own.text.vocabulary), own.text)
+    monkeypatch.setattr(own, "units", "blocks of four sentences")
     with pytest.raises(InputError, match="several sentences as one sequence"):
-        Scheduler(units)
+        Scheduler(own)
 
 
 def test_the_language_of_a_text_is_guessed_from_its_words() -> None:

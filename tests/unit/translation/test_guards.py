@@ -137,7 +137,7 @@ def test_a_model_that_loops_is_contained_counted_and_marked(prepared: Path, memo
     """Random weights loop on most sentences."""
     plain = make_translator(prepared)
     if not memory:
-        plain.model = plain.model.without_memory()
+        plain.model = plain.model.without_context()
     plain.beam = 1
     guarded = Translator(plain.model, plain.text, beam=1)
     document = made_up([3], seed=5)[0].source
