@@ -78,7 +78,8 @@ def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path,
     ours, theirs = Remarks(), Remarks()
     shared = SharedTranslator(scheduler)
     states, others = [own.start() for _ in DOCUMENTS], [own.start() for _ in DOCUMENTS]
-    settings: dict[str, Any] = {"alignment": True, "verbatim": VerbatimRules(glossary={"fox": "Fuchs"})}
+    # A sentence model is asked for alignments after the translation, which random subwords do not survive
+    settings: dict[str, Any] = {"alignment": has_memory, "verbatim": VerbatimRules(glossary={"fox": "Fuchs"})}
     found = list(shared.detailed(DOCUMENTS, states=states, remarks=ours, **settings))
     expected = list(own.detailed(DOCUMENTS, states=others, remarks=theirs, **settings))
     scheduler.close(1)
@@ -96,8 +97,9 @@ def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path,
 def test_the_model_runs_in_the_worker_only(translator: SharedTranslator) -> None:
     threads: set[str] = set()
     handles = [
-        module.register_forward_pre_hook(lambda *_: threads.add((threading.current_thread().name, type(_[0]))))
-        for module in translator.model.modules()
+        module.register_forward_pre_hook(lambda *_: threads.add(threading.current_thread().name))
+        for stack in (translator.model.encoder, translator.model.decoder)
+        for module in stack.layers
     ]
     state = translator.start()
     translator.translate(DOCUMENTS[0], state, alignment=True, verbatim=VerbatimRules())
@@ -107,7 +109,7 @@ def test_the_model_runs_in_the_worker_only(translator: SharedTranslator) -> None
     list(translate_opened(translator, [file]))
     for handle in handles:
         handle.remove()
-    assert {name for name, _ in threads} == {"tram-scheduler"}, threads
+    assert threads == {"tram-scheduler"}
 
 
 def test_alternatives_that_lose_a_span_are_dropped(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
