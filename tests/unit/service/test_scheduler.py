@@ -225,6 +225,16 @@ def test_a_bad_document_fails_alone(make: Callable[..., Scheduler]) -> None:
         assert texts(good.result(20)) == [scheduler.translator.translate(WORDS)]
 
 
+def test_two_bad_documents_of_one_request_do_not_stop_the_scheduler(make: Callable[..., Scheduler]) -> None:
+    scheduler = make()
+    bad = [scheduler.translator.start() for _ in range(2)]
+    for state in bad:
+        state.state = state.state.map(lambda value: torch.full_like(value, torch.nan))
+    with pytest.raises(InputError, match="not numbers"):
+        scheduler.translate([Document(["Tea!"], state) for state in bad])
+    assert texts(scheduler.translate([Document(["Tea!"])])) == [scheduler.translator.translate(["Tea!"])]
+
+
 def test_calls_run_in_the_worker_between_steps(make: Callable[..., Scheduler]) -> None:
     scheduler = make()
     assert scheduler.call(lambda: threading.current_thread().name) == "tram-scheduler"
