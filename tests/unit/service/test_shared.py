@@ -28,9 +28,9 @@ from tram.translation.translator import Translator
 SOURCES, TARGETS = ["The old miller waits."], ["Der alte Müller wartet."]
 DOCUMENTS = [
     ["The fox reads https://example.org now.", "Tea!", "", "..."],
-    ["A small fox sings 🙂 on the bridge.", "The old miller waits " * 30],
+    ["A small fox sings 🙂.", "The old miller waits " * 3],
     [],
-    ["Open %s with `tram`.", "Why?"],
+    ["Open %s.", "Why?"],
 ]
 
 
