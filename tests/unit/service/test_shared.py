@@ -73,7 +73,7 @@ def test_spans_guards_and_alignments_are_those_of_the_translator(prepared: Path,
     own = quick_translator(prepared)
     if not has_memory:
         own = Translator(own.model.without_context(), own.text, beam=2)
-    own.guards = True
+    own.guards = has_memory
     scheduler = Scheduler(own, batch=3)
     ours, theirs = Remarks(), Remarks()
     shared = SharedTranslator(scheduler)
