@@ -39,7 +39,7 @@ def test_a_session_is_translated_corrected_and_read_back(served: Served, transla
     id = served.session()
     answer = served.post(f"/sessions/{id}/translate", json={"q": " ".join(SENTENCES), "alternatives": 1}).json()
     assert [s["target"] for s in answer["sentences"]] == translator.translate(SENTENCES)
-    assert all(len(s["alternatives"]) == 1 for s in answer["sentences"])
+    assert {len(s["alternatives"]) for s in answer["sentences"]} in ({1}, {0, 1}), "fewer where texts are equal"
     stream = served.request("PUT", f"/sessions/{id}/sentences/0", json={"target": "Unser Lehrer singt."})
     assert stream.headers["Content-Type"].startswith("text/event-stream")
     *found, (last, summary) = events(stream)

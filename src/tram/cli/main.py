@@ -52,7 +52,8 @@ def _main(
         raise typer.Exit
 
 
-UsageError = typer.BadParameter.__bases__[0]  # click's, which newer versions of typer bundle and older ones import
+# click's, which newer versions of typer bundle and older ones import
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Stopped(BaseException):

@@ -6,12 +6,23 @@ from typing import Annotated
 
 import typer
 
-from tram.cli.options import Beam, LengthPenalty, ModelFolder, finite
+from tram.cli.options import (
+    Adapter,
+    DefaultBeam,
+    LengthPenalty,
+    ModelFolder,
+    SourceLanguage,
+    TargetLanguage,
+    finite,
+)
 from tram.errors import InputError
 
 
 def serve(
     model: ModelFolder = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
     host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can connect.")] = (
         "127.0.0.1"
     ),
@@ -25,8 +36,8 @@ def serve(
         float,
         typer.Option(min=0.01, max=100_000, callback=finite, help="Hours after which an unused session is deleted."),
     ] = 24.0,
-    beam: Beam = 5,
-    length_penalty: LengthPenalty = 1.0,
+    beam: DefaultBeam = None,
+    length_penalty: LengthPenalty = None,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Sentences translated at once.")] = 32,
     queue: Annotated[int, typer.Option(min=1, max=1000, help="Requests that may wait; more get 503.")] = 128,
     threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the model.")] = 1,
@@ -83,5 +94,13 @@ def serve(
         origins=tuple(allow_origin or ()),
     )
     with locked(sessions) if sessions is not None else nullcontext():
-        service = Service(Translator.load(model, beam=beam, length_penalty=length_penalty), settings)
+        translator = Translator.load(
+            model,
+            beam=beam,
+            length_penalty=length_penalty,
+            source=source_language,
+            target=target_language,
+            adapter=adapter,
+        )
+        service = Service(translator, settings)
         make_server(service).run(sockets=[listener])

@@ -16,7 +16,6 @@ from tram.filetypes.base import FileDocument, Segment, is_placeholder
 from tram.filetypes.inline import word_spans
 from tram.filetypes.translate import Rendition
 from tram.text.verbatim import VerbatimRules
-from tram.translation.alignment import align_words
 from tram.translation.documents import Remarks
 from tram.translation.guards import DOUBTFUL
 from tram.translation.parts import Translation
@@ -112,7 +111,7 @@ class _Work:
         pairs = [(document[i].text, rendition.text) for i, rendition in tagged.items()]
         spans = {_without_placeholders(text): word_spans(text) for pair in pairs for text in pair}
         sources, targets = ([_without_placeholders(pair[side]) for pair in pairs] for side in (0, 1))
-        found = align_words(self.translator, sources, targets, lambda text: spans[text])
+        found = self.translator.align(sources, targets, lambda text: spans[text])
         for (i, rendition), alignment in zip(tagged.items(), found, strict=True):
             result[i] = replace(rendition, alignment=alignment)
         return result

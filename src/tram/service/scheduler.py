@@ -17,17 +17,20 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
+from tram.errors import InputError
+from tram.text.verbatim import VerbatimRules
 from tram.translation.document_state import DocumentState
-from tram.translation.lockstep import Cursor, Lockstep
-from tram.translation.parts import Found, SplitSentences, Translation
-from tram.translation.search import Hypothesis
+from tram.translation.documents import Remarks
+from tram.translation.parts import Found, Translation
+from tram.translation.spanned import SpannedDocument
+from tram.translation.tasks import DocumentTask
 from tram.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Report = Callable[[int, list[Translation]], None]  # the number of a sentence and its translations, best first
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
 
 
@@ -68,15 +71,17 @@ class Cancellation:
 class Document:
     """Sentences in order.
 
-    state: of a document that is continued; it advances when the last sentence is done.
+    state: of a document that is continued; it advances when the whole request is done.
     best: how many translations of each sentence are returned, at most the beam.
-    report: called by the worker for each sentence as soon as it is done; must return at once.
+    verbatim: what must come out as it went in; None: everything is left to the model.
+    alignment: whether the best translations have word alignments.
     """
 
     sentences: Sequence[str]
     state: DocumentState | None = None
     best: int = 1
-    report: Report | None = None
+    verbatim: VerbatimRules | None = None
+    alignment: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,55 +94,22 @@ class Statistics:
     waiting_sentences: int
 
 
-class _Task:
-    """A document on its way: each sentence is one or more parts, whose ids the cursor goes through."""
-
-    def __init__(self, document: Document, translator: Translator) -> None:
-        self.document = document
-        text, longest = translator.text, translator.longest
-        self.split = [SplitSentences(text, [sentence], longest) for sentence in document.sentences]
-        state = translator.start() if document.state is None else translator.checked(document.state)
-        self.cursor = Cursor(0, [ids for sentence in self.split for ids in sentence.ids], state.state)
-        self.translations: list[list[Translation]] = []
-        self._found: list[Found] = []  # of the parts of the sentence in progress
-        self._finish_sentences()
-
-    @property
-    def remaining(self) -> int:
-        return len(self.cursor.sentences) - self.cursor.done
-
-    def add(self, hypotheses: list[Hypothesis]) -> None:
-        """Take the translations of the next part."""
-        self._found.append([(hypothesis.ids, hypothesis.score) for hypothesis in hypotheses])
-        self._finish_sentences()
-        if self.cursor.ended and self.document.state is not None:
-            self.document.state.state = self.cursor.state
-            self.document.state.sentences += sum(bool(sentence.ids) for sentence in self.split)
-
-    def _finish_sentences(self) -> None:
-        """Join the parts of a sentence that is complete; an empty one is complete at once."""
-        while (number := len(self.translations)) < len(self.split):
-            sentence = self.split[number]
-            if len(self._found) < len(sentence.ids):
-                return
-            (translations,) = sentence.join(self._found, self.document.best)
-            self._found = []
-            self.translations.append(translations)
-            if self.document.report is not None:
-                self.document.report(number, translations)
-
-
 @dataclass(eq=False)
 class _Request:
     """The documents that one client waits for."""
 
-    tasks: list[_Task]
+    tasks: list[DocumentTask]
     cancellation: Cancellation
     future: "Future[None]" = field(default_factory=Future)
 
     @property
-    def unfinished(self) -> list[_Task]:
+    def unfinished(self) -> list[DocumentTask]:
         return [task for task in self.tasks if not task.cursor.ended]
+
+    @property
+    def remaining(self) -> int:
+        """Sentences, or parts of long ones, that are to be translated."""
+        return sum(len(task.cursor.sentences) - task.cursor.done for task in self.tasks)
 
 
 @dataclass(eq=False)
@@ -152,7 +124,7 @@ class Scheduler:
 
     batch: sentences translated at once; wait: seconds that an idle worker waits for more after the first sentence.
     max_requests, max_sentences: what may wait; beyond that `Unavailable` is raised. A single request is accepted
-    whatever its size if nothing else is waiting.
+    whatever its size if nothing else is waiting. A model that joins sentences to units is refused.
     """
 
     def __init__(
@@ -163,12 +135,18 @@ class Scheduler:
         max_requests: int = 128,
         max_sentences: int = 50_000,
     ) -> None:
+        if translator.units is not None:
+            raise InputError(
+                f"{translator.folder or 'this model'}: translates several sentences as one sequence, which the service "
+                "cannot do; use `tram translate`, or serve a model of sentences"
+            )
         self.translator = translator
         self.batch = batch
         self.wait = wait
         self.max_requests = max_requests
         self.max_sentences = max_sentences
-        self._lockstep = Lockstep(translator.model, translator.special, translator.beam, translator.length_penalty)
+        self._sentinels = translator.copies_sentinels()
+        self._numbers = count()
         self._changed = threading.Condition()
         self._requests: list[_Request] = []
         self._calls: deque[_Call] = deque()
@@ -181,15 +159,33 @@ class Scheduler:
     # For callers, from any thread.
 
     def translate(
-        self, documents: Sequence[Document], cancellation: Cancellation | None = None
+        self,
+        documents: Sequence[Document],
+        cancellation: Cancellation | None = None,
+        remarks: Remarks | None = None,
     ) -> list[list[list[Translation]]]:
-        """Return the translations, best first, of every sentence of some documents, which make up one request."""
+        """Return the translations, best first, of every sentence of some documents, which make up one request.
+
+        remarks: counts the warnings.
+        """
         cancellation = Cancellation() if cancellation is None else cancellation
-        request = _Request([_Task(document, self.translator) for document in documents], cancellation)
+        request = _Request([self._task(document) for document in documents], cancellation)
         if request.unfinished:
-            self._submit(request, sum(task.remaining for task in request.tasks))
+            self._submit(request, request.remaining)
             request.future.result()
-        return [task.translations for task in request.tasks]
+        results = []
+        for task in request.tasks:
+            task.advance_state()
+            results.append(task.options())
+            if remarks is not None:
+                remarks.split += task.sentences.split
+                remarks.counted([options[0] for options in results[-1]])
+        return results
+
+    def _task(self, document: Document) -> DocumentTask:
+        spanned = SpannedDocument(document.sentences, document.verbatim, self._sentinels)
+        settings = (document.state, min(document.best, self.translator.beam), document.alignment)
+        return DocumentTask.start(self.translator, next(self._numbers), spanned, *settings)
 
     def call(self, function: Callable[[], T], cancellation: Cancellation | None = None) -> T:
         """Run a function in the worker between two steps and return its result; it should take less than a second."""
@@ -239,7 +235,7 @@ class Scheduler:
         self._worker.join()
 
     def _waiting_sentences(self) -> int:
-        return sum(task.remaining for request in self._requests for task in request.tasks) + len(self._calls)
+        return sum(request.remaining for request in self._requests) + len(self._calls)
 
     def _seconds(self, sentences: int) -> int:
         return min(max(math.ceil(sentences / self._rate), 1), LONGEST_WAIT)
@@ -282,11 +278,11 @@ class Scheduler:
     def _documents(self) -> int:
         return sum(len(request.tasks) for request in self._requests)
 
-    def _choose(self) -> list[_Task]:
+    def _choose(self) -> list[DocumentTask]:
         """Return the documents of the next step: in turn one of each request, until the batch is full."""
         self._finish_requests()
         lists = [request.unfinished for request in self._requests]
-        chosen: list[_Task] = []
+        chosen: list[DocumentTask] = []
         for turn in range(max(map(len, lists), default=0)):
             for tasks in lists:
                 if turn < len(tasks) and len(chosen) < self.batch:
@@ -297,11 +293,11 @@ class Scheduler:
             self._requests = self._requests[self.batch :] + self._requests[: self.batch]
         return chosen
 
-    def _step(self, tasks: list[_Task]) -> None:
+    def _step(self, tasks: list[DocumentTask]) -> None:
         start = time.monotonic()
         before = [(task.cursor.state, task.cursor.done, deque(task.cursor.encoded)) for task in tasks]
         try:
-            found = self._lockstep.step([task.cursor for task in tasks])
+            found = self._next_sentences(tasks)
         except Exception as error:
             if len(tasks) == 1:
                 self._fail(tasks[0], error)
@@ -318,10 +314,19 @@ class Scheduler:
             self._sentences += len(tasks)
             self._rate += 0.1 * (len(tasks) / max(time.monotonic() - start, 1e-6) - self._rate)
 
-    def _fail(self, task: _Task, error: Exception) -> None:
+    def _next_sentences(self, tasks: list[DocumentTask]) -> list[Found]:
+        """Return the hypotheses of the next sentence of every document, the chosen one first."""
+        by_number = {task.cursor.number: task for task in tasks}
+        lockstep = self.translator.lockstep(
+            choose=lambda cursor, hypotheses: by_number[cursor.number].choose(hypotheses),
+            alignment=any(task.alignment for task in tasks),
+        )
+        return lockstep.step([task.cursor for task in tasks])
+
+    def _fail(self, task: DocumentTask, error: Exception) -> None:
         with self._changed:
             for request in self._requests:
-                if task in request.tasks:
+                if task in request.tasks and not request.future.done():
                     request.future.set_exception(error)
 
     def _finish_requests(self) -> None:

@@ -4,24 +4,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from tram.errors import InputError
-from tram.filetypes.verbatim import Protected, VerbatimRules, protect
 from tram.service.scheduler import Cancellation, Document, Scheduler
-from tram.translation.alignment import Alignment, align_words
+from tram.text.verbatim import VerbatimRules
+from tram.text.words import Alignment, words_by_blanks
+from tram.translation.alignment import WordSpans
 from tram.translation.document_state import DocumentState
+from tram.translation.documents import Advance, Remarks, check_pairs, check_sentences
 from tram.translation.lockstep import History
 from tram.translation.parts import Translation
-from tram.translation.translator import Advance, Translator, check_sentences
+from tram.translation.translator import Translator
 
 READ_AT_ONCE = 32  # sentences that one call of the worker reads, so that others need not wait long
 RULES = VerbatimRules()
 
 
 class SharedTranslator(Translator):
-    """The service's translator as one request sees it: calls block, and end with `Cancelled` if the client goes."""
+    """The service's translator as one request sees it: calls block, and end with `Cancelled` if the client goes.
+
+    The model runs in the worker of the scheduler only, never in the thread of a request.
+    """
 
     def __init__(self, scheduler: Scheduler, cancellation: Cancellation | None = None) -> None:
         own = scheduler.translator
-        super().__init__(own.model, own.text, own.beam, own.length_penalty, own.batch)
+        super().__init__(own.model, own.text, own.beam, own.length_penalty, own.batch, own.guards)
         self.folder = own.folder
         self.scheduler = scheduler
         self.cancellation = Cancellation() if cancellation is None else cancellation
@@ -31,43 +36,50 @@ class SharedTranslator(Translator):
         """That of the service's translator, which knows it already."""
         return self.scheduler.translator.fingerprint
 
-    def translate_documents(
+    def detailed(
         self,
         documents: Iterable[list[str]],
         advance: Advance | None = None,
         states: Iterable[DocumentState] | None = None,
         history: History = "generated",
         gold: Iterable[list[str]] | None = None,
-    ) -> Iterator[list[str]]:
-        """Translate documents as one request of the scheduler."""
+        alignment: bool = False,
+        verbatim: VerbatimRules | None = None,
+        remarks: Remarks | None = None,
+    ) -> Iterator[list[Translation]]:
+        """Translate documents as one request of the scheduler; without `remarks`, warnings are not counted."""
         if history != "generated" or gold is not None:
             raise InputError("the service translates with the history that it generates; give no other")
         given = list(documents)
+        for number, sentences in enumerate(given, start=1):
+            check_sentences(sentences, f"document {number}")
         carried = [None] * len(given) if states is None else list(states)
-
-        def report(number: int, translations: list[Translation]) -> None:
+        work = [
+            Document(sentences, state, verbatim=verbatim, alignment=alignment)
+            for sentences, state in zip(given, carried, strict=True)
+        ]
+        for found in self.scheduler.translate(work, self.cancellation, remarks):
             if advance is not None:
-                advance(1)
-
-        work = [Document(sentences, state, 1, report) for sentences, state in zip(given, carried, strict=True)]
-        for document in self.scheduler.translate(work, self.cancellation):
-            yield [best[0].text for best in document]
+                advance(len(found))
+            yield [options[0] for options in found]
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences with their translations, some at a time."""
-        check_sentences(source, "source")
-        check_sentences(target, "target")
+        check_pairs(source, target)
         own = self.scheduler.translator
-        for start in range(0, max(len(source), len(target)), READ_AT_ONCE):
+        for start in range(0, len(source), READ_AT_ONCE):
             pairs = source[start : start + READ_AT_ONCE], target[start : start + READ_AT_ONCE]
             self.scheduler.call(partial(own.read, *pairs, state), self.cancellation)
 
-    def align(self, sources: Sequence[str], targets: Sequence[str]) -> list[Alignment]:
-        """Return the alignments of the words, as blanks separate them, of sentences with their translations."""
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+    ) -> list[Alignment]:
+        """Return the word alignments of sentences with their translations, some at a time."""
+        own = self.scheduler.translator
         found: list[Alignment] = []
         for start in range(0, len(sources), READ_AT_ONCE):
             pairs = sources[start : start + READ_AT_ONCE], targets[start : start + READ_AT_ONCE]
-            found += self.scheduler.call(partial(align_words, self, *pairs), self.cancellation)
+            found += self.scheduler.call(partial(own.align, *pairs, words), self.cancellation)
         return found
 
     def translate_sentences(
@@ -84,39 +96,8 @@ class SharedTranslator(Translator):
 
         best: at most the beam; some sentences have fewer.
         """
-        best = min(best, self.beam)
-        protected = [[self._protect(sentence) for sentence in document] for document in documents]
         work = [
-            Document([part.text for parts in document for part in parts if part.needs_translation], state, best)
-            for document, state in zip(protected, states or [None] * len(documents), strict=True)
+            Document(sentences, state, best, RULES)
+            for sentences, state in zip(documents, states or [None] * len(documents), strict=True)
         ]
-        results = []
-        for document, found in zip(protected, self.scheduler.translate(work, self.cancellation), strict=True):
-            answers = iter(found)
-            own = ([next(answers) for part in parts if part.needs_translation] for parts in document)
-            results.append([self._restore(*pair) for pair in zip(document, own, strict=True)])
-        return results
-
-    def _protect(self, sentence: str) -> list[Protected]:
-        if not self.special.reserved:  # the model has no ids for the places of what is kept
-            return [Protected(sentence, ())]
-        return protect(sentence, RULES)
-
-    def _restore(self, parts: list[Protected], answers: list[list[Translation]]) -> list[Translation]:
-        """Return the translations of a sentence with what was kept put back; those that lost any of it are dropped."""
-        if len(parts) == 1 and answers:
-            restored = [(parts[0].restore(option.text), option.score) for option in answers[0]]
-            complete = [Translation(result.text, score) for result, score in restored if result.complete]
-            if complete:
-                return complete
-        given = iter(answers)
-        texts, scores = [], []
-        for part in parts:
-            option = next(given)[0] if part.needs_translation else Translation(part.text, 0.0)
-            result = part.restore(option.text)
-            texts.append(result.text if result.complete else part.by_parts(self._one_by_one))
-            scores.append(option.score)
-        return [Translation(" ".join(texts), min(scores, default=0.0))]
-
-    def _one_by_one(self, texts: list[str]) -> list[str]:
-        return [translations[0] for translations in self.translate_documents([text] for text in texts)]
+        return self.scheduler.translate(work, self.cancellation)

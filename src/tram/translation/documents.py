@@ -12,37 +12,20 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tram.errors import InputError
-from tram.translation.alignment import align_words
 from tram.translation.document_state import DocumentState
-from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, Spans, find_problem
+from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED
 from tram.translation.lockstep import Cursor, History
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import Hypothesis
 from tram.translation.spanned import SpannedDocument
-from tram.translation.unit_lockstep import UnitCursor
+from tram.translation.tasks import DocumentTask, GuardedSentences
 
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
 
-MAX_PARTS = 16  # of a sentence whose parts are translated again where they cannot be right; more are no sentence
 AHEAD = 32  # batches that may be finished or in progress behind a document that is not
 Advance = Callable[[int], None]
 T = TypeVar("T")
-
-
-@dataclass
-class _Task:
-    """A document on its way through the lockstep."""
-
-    document: SpannedDocument
-    sentences: SplitSentences
-    cursor: Cursor
-    state: DocumentState | None
-    found: list[Found]
-
-    @property
-    def done(self) -> bool:
-        return len(self.found) == len(self.sentences.ids)
 
 
 @dataclass
@@ -94,13 +77,12 @@ class DocumentRun:
     def in_lockstep(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
         """Translate documents with a model that has context."""
         translator = self.translator
-        tasks: dict[int, _Task] = {}  # in the order of the documents
+        tasks: dict[int, DocumentTask] = {}  # in the order of the documents
         numbers = count()
         exhausted = False
 
         def choose(cursor: Cursor, hypotheses: Found) -> Hypothesis:
-            task = tasks[cursor.number]
-            return self._choose(task.sentences, cursor.done, hypotheses, task.document.spans)
+            return tasks[cursor.number].choose(hypotheses)
 
         def cursors() -> Iterator[Cursor | None]:
             nonlocal exhausted
@@ -127,19 +109,16 @@ class DocumentRun:
                 task = tasks[cursor.number]
                 if self.advance is not None and task.sentences.completes(len(task.found)):
                     self.advance(1)
-                task.found.append([replace(hypotheses[0], update_inputs={})])
+                task.add(hypotheses)
                 yield from finished()
             yield from finished()
 
-    def _task(self, number: int, document: SpannedDocument) -> _Task:
+    def _task(self, number: int, document: SpannedDocument) -> DocumentTask:
         translator = self.translator
-        state = translator.checked(_next(self.states, "state")) if self.states is not None else None
-        sentences = translator.split(document.texts)
-        initial = translator.model.initial_state(1) if state is None else state.state
-        if translator.units is None:
-            cursor = Cursor(number, sentences.ids, initial)
-        else:
-            cursor = UnitCursor(number, sentences.ids, initial, history=[] if state is None else state.history)
+        state = _next(self.states, "state") if self.states is not None else None
+        task = DocumentTask.start(
+            translator, number, document, state, alignment=self.alignment, in_context=self.history != "none"
+        )
         if self.gold is not None:
             reference, size = _next(self.gold, "reference"), len(document.sentences)
             check_sentences(reference, f"the reference of document {number + 1}")
@@ -148,16 +127,12 @@ class DocumentRun:
                     f"document {number + 1} has {size} sentences and {len(reference)} reference translations; "
                     "a gold history needs one for each"
                 )
-            cursor.gold = sentences.gold(translator.without_separators(reference))
-        return _Task(document, sentences, cursor, state, [])
+            task.cursor.gold = task.sentences.gold(translator.without_separators(reference))
+        return task
 
-    def _finished(self, task: _Task) -> list[Translation]:
-        if task.state is not None:
-            task.state.state = task.cursor.state
-            if isinstance(task.cursor, UnitCursor):
-                task.state.history = task.cursor.history
-            task.state.sentences += task.sentences.non_empty()
-        best = [options[0] for options in task.sentences.join(task.found, 1)]
+    def _finished(self, task: DocumentTask) -> list[Translation]:
+        task.advance_state()
+        best = task.best_of_texts()
         if self.alignment and self.translator.units is not None:
             best = self._aligned(task.document.texts, best)
         return self._joined(task.document, best, task.sentences.non_empty())
@@ -168,27 +143,9 @@ class DocumentRun:
             self.advance(empty)
         return self.remarks.counted(document.join(best, self.alignment))
 
-    def _choose(
-        self, sentences: SplitSentences, part: int, hypotheses: Found, all_spans: list[Spans | None]
-    ) -> Hypothesis:
-        """Return the translation of a part of a sentence, made again where the search's own cannot be right."""
-        translator, source = self.translator, sentences.ids[part]
-        number, parts = sentences.sentence_of(part)
-        spans = all_spans[number]
-        if spans is None and not translator.guards:
-            return hypotheses[0]
-        if spans is None and parts > MAX_PARTS:
-            best = hypotheses[0]
-            return best if find_problem(source, best.ids) is None else replace(best, warnings=(DOUBTFUL,))
-        if spans is not None and parts > 1:
-            spans = spans.of_part(translator.text.decode([source], "source")[0])
-        in_context = translator.has_context and self.history != "none"
-        guard = Guard(translator.text, translator.search, translator.longest)
-        return guard.choose(source, hypotheses, spans, in_context)
-
     def _aligned(self, sources: list[str], translations: list[Translation]) -> list[Translation]:
         """Return translations with the word alignments of each sentence on its own."""
-        aligned = align_words(self.translator, sources, [each.text for each in translations])
+        aligned = self.translator.align(sources, [each.text for each in translations])
         return [replace(each, alignment=pairs) for each, pairs in zip(translations, aligned, strict=True)]
 
     def as_sentences(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
@@ -200,8 +157,9 @@ class DocumentRun:
             sentences = translator.split(texts)
             self.remarks.split += sentences.split
             found = search_parts(translator, sentences, self.advance)
+            guarded = GuardedSentences(translator, sentences, spans, in_context=False)
             for part, options in enumerate(found):
-                options[0] = self._choose(sentences, part, options, spans)
+                options[0] = guarded.choose(part, options)
             best = [options[0] for options in sentences.join(found, 1)]
             if self.alignment:
                 best = self._aligned(texts, best)
@@ -237,6 +195,14 @@ def check_sentences(document: Any, name: str) -> None:
     for i, sentence in enumerate(document):
         if not isinstance(sentence, str):
             raise InputError(f"{name}: sentence {i + 1} is of type {type(sentence).__name__}; give strings")
+
+
+def check_pairs(source: Any, target: Any) -> None:
+    """Refuse what are no sentences with one translation for each."""
+    check_sentences(source, "source")
+    check_sentences(target, "target")
+    if len(source) != len(target):
+        raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
 
 
 def _up_to(documents: Iterator[SpannedDocument], sentences: int) -> list[SpannedDocument]:

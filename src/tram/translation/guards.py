@@ -107,15 +107,23 @@ class Guard:
         else:
             in_parts = self._between_spans(spans)
         if in_parts is not None and (spans is not None or find_problem(source, in_parts.ids) is None):
-            return in_parts
+            return self._readable(in_parts)
         # All that is left is wrong; the shortest has the least of a loop
         attempts = [each for each in (*hypotheses[:1], *alone[:1], in_parts) if each is not None]
-        return _new(min(attempts, key=lambda each: (not each.ids, len(each.ids))), DOUBTFUL)
+        return self._readable(_new(min(attempts, key=lambda each: (not each.ids, len(each.ids))), DOUBTFUL))
+
+    def _readable(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Return a translation whose ids the model can read; those of many parts may be too many for it."""
+        if len(hypothesis.ids) <= self.longest:
+            return hypothesis
+        text = self._decoded(hypothesis) if hypothesis.text is None else hypothesis.text
+        return replace(hypothesis, ids=hypothesis.ids[: self.longest], text=text)
 
     def _acceptable(self, source: Ids, hypotheses: list[Hypothesis], spans: Spans | None) -> Hypothesis | None:
-        return next((each for each in hypotheses if self._accepts(source, each, spans)), None)
+        return next((each for each in hypotheses if self.accepts(source, each, spans)), None)
 
-    def _accepts(self, source: Ids, hypothesis: Hypothesis, spans: Spans | None) -> bool:
+    def accepts(self, source: Ids, hypothesis: Hypothesis, spans: Spans | None = None) -> bool:
+        """Return whether a translation can be right: without a problem, and with all spans of its source."""
         if find_problem(source, hypothesis.ids) is not None:
             return False
         return spans is None or spans.written.keeps_spans(spans.written.text, self._decoded(hypothesis))

@@ -13,7 +13,7 @@ There is one translation for every sentence, in the same order; that of an empty
 as it is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self, get_args, overload
@@ -30,8 +30,10 @@ from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import SearchDefaults
 from tram.text.special_ids import SENTINELS, SEPARATOR, SpecialIds
 from tram.text.verbatim import VerbatimRules
+from tram.text.words import Alignment, words_by_blanks
+from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
-from tram.translation.documents import Advance, DocumentRun, Remarks, check_sentences, search_parts
+from tram.translation.documents import Advance, DocumentRun, Remarks, check_pairs, check_sentences, search_parts
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -253,7 +255,7 @@ class Translator:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
         if history == "gold" and verbatim is not None:
             raise InputError("a gold history reads references as they are; leave out `verbatim`")
-        sentinels = verbatim is not None and self._copies_sentinels()
+        sentinels = verbatim is not None and self.copies_sentinels()
         protected = (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
         given = None if states is None else iter(states)
         references = iter(gold) if gold is not None and history == "gold" else None
@@ -269,7 +271,7 @@ class Translator:
             return Lockstep(*settings, history=history, choose=choose, alignment=alignment)
         return UnitLockstep(*settings, history=history, choose=choose, units=self.units)
 
-    def _copies_sentinels(self) -> bool:
+    def copies_sentinels(self) -> bool:
         """Return whether the model has copy sentinels and has learned to copy them: a few on their own come back."""
         if not self.special.reserved:
             return False
@@ -277,12 +279,15 @@ class Translator:
         found = self.search(self.text.encode(probes, "source"))
         return [self.text.decode([options[0].ids])[0] for options in found] == probes
 
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+    ) -> list[Alignment]:
+        """Return the word alignments of sentences with any translations of them, each pair on its own."""
+        return align_words(self, sources, targets, words)
+
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences and their translations as context: a corrected sentence, an earlier chapter."""
-        check_sentences(source, "source")
-        check_sentences(target, "target")
-        if len(source) != len(target):
-            raise InputError(f"{len(source)} source and {len(target)} target sentences; give each its translation")
+        check_pairs(source, target)
         self.checked(state)
         sentences = self.split(source).pairs(self.without_separators(target))
         pairs = [pair for parts in sentences for pair in parts]

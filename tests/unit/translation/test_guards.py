@@ -137,7 +137,7 @@ def test_a_model_that_loops_is_contained_counted_and_marked(prepared: Path, memo
     """Random weights loop on most sentences."""
     plain = make_translator(prepared)
     if not memory:
-        plain.model = plain.model.without_memory()
+        plain.model = plain.model.without_context()
     plain.beam = 1
     guarded = Translator(plain.model, plain.text, beam=1)
     document = made_up([3], seed=5)[0].source
@@ -211,7 +211,7 @@ def test_every_span_of_1000_sentences_is_there_once_whatever_the_model_does(
 ) -> None:
     text = TextPipeline.load(prepared)
     translator = Careless(Transformer(TINY, text.vocabulary), text)
-    monkeypatch.setattr(Translator, "_copies_sentinels", lambda self: sentinels)
+    monkeypatch.setattr(Translator, "copies_sentinels", lambda self: sentinels)
     sentences = sentences_with_spans(1000)
     remarks = Remarks()
     (found,) = translator.detailed([sentences], alignment=True, verbatim=VerbatimRules(), remarks=remarks)
