@@ -139,9 +139,9 @@ def test_the_command_measures_models_of_the_given_sizes(
         f"complexity.{suffix}" for suffix in ("json", "md", "png", "svg")
     )
     refused(tram("analyze", "complexity", "--model", run, "--output", tmp_path), "train/model", "no memory")
-    refused(tram("analyze", "complexity", "--tokens", "0,5", "--output", tmp_path), "tokens 0, 5")
+    refused(tram("analyze", "complexity", "--tokens", "0,5", "--output", tmp_path), "--tokens 0,5")
     refused(tram("analyze", "complexity", "--tokens", "many", "--output", tmp_path), "--tokens many")
-    refused(tram("analyze", "complexity", "--repeats", "0", "--output", tmp_path), "repeats 0")
+    refused(tram("analyze", "complexity", "--repeats", "0", "--output", tmp_path), "--repeats", "1")
 
 
 def test_a_point_is_measured_in_its_own_process_without_the_memory_of_the_parent() -> None:

@@ -247,9 +247,9 @@ def test_a_shared_context_is_computed_once(
     encoded, decoded = [], []
     encode, decode = translator.model.encode, translator.model.decode
 
-    def spy_encode(source: torch.Tensor, *rest: Any) -> Any:
+    def spy_encode(source: torch.Tensor, *rest: Any, **named: Any) -> Any:
         encoded.append(int((source != 0).any(-1).sum()))
-        return encode(source, *rest)
+        return encode(source, *rest, **named)
 
     def spy_decode(target: torch.Tensor, *rest: Any) -> Any:
         decoded.append(int((target != 0).any(-1).sum()))

@@ -176,7 +176,7 @@ def test_the_maps_are_the_weights_that_the_unit_uses(norm: str, read: str) -> No
         unit.register_forward_hook(lambda memory, arguments, result: seen.append((memory, arguments, result)))
     model(source, target)
     assert [unit for unit, _, _ in seen] == units
-    for (unit, (_, local, layout, state), (result, after)), documents in zip(seen, found.values(), strict=True):
+    for (unit, (_, local, layout, state), (result, after, _)), documents in zip(seen, found.values(), strict=True):
         grids = layout.grid(local), layout.grid(result)
         for i, maps in enumerate(documents):
             M = state["M"][i]

@@ -286,8 +286,8 @@ def test_a_file_of_another_kind_is_refused(content: bytes, tmp_path_factory: pyt
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    for place in (tmp_path / "nothing.pt", tmp_path):
-        with pytest.raises(InputError, match="cannot be read"):
+    for place, why in ((tmp_path / "nothing.pt", "cannot be read"), (tmp_path, "is a folder")):
+        with pytest.raises(InputError, match=why):
             import_authors(place, tmp_path / "out", heads=2, side="both")
     assert not (tmp_path / "out").exists()
 
