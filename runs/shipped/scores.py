@@ -176,7 +176,7 @@ def suites(scores: Path) -> dict[str, Any]:
             for run, own, control in of_controls(found)
         }
         results[suite] = {
-            run: {key: value for key, value in whole.items() if key not in ("items", "right")}
+            run: {key: value for key, value in whole.items() if key not in ("items", "right", "suite", "model")}
             | {"from_control": compared.get(run)}
             for run, whole in found.items()
         }
