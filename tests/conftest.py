@@ -8,6 +8,7 @@ import io
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,10 @@ from tram.data.prepare import PrepareSettings, prepare
 # On CI the same examples every time: a rare one must not stop a change that has nothing to do with it
 settings.register_profile("tram", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("tram")
+
+# Run in the background, the tests inherit that Ctrl-C is ignored, and the programs that they start would, too
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WHO = {
     "The old miller": "Der alte Müller",
