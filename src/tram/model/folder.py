@@ -24,7 +24,7 @@ from tram.errors import InputError
 from tram.files import replacing_folder
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
-from tram.yaml_files import read_yaml
+from tram.yaml_files import read_yaml, short_repr
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
@@ -175,7 +175,7 @@ def read_model_file(folder: Path) -> ModelFile:
     values = read_yaml(path)
     version = values.get("version", VERSION)
     if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was made by a newer tram (version {version}); update tram")
+        raise InputError(f"{folder}: was made by a newer tram (version {short_repr(version)}); update tram")
     about = checked(ModelFile, values, str(path))
     # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
     wanted = parameter_shapes(about.model, about.vocabulary)

@@ -30,6 +30,7 @@ from tram.model.transformer import Transformer
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hub import read_json
 from tram.text.pipeline import TextPipeline
+from tram.yaml_files import short_repr
 
 VERSION = 1
 CONFIG_FILE, WEIGHTS_FILE = "memory_config.json", "memory.safetensors"
@@ -122,7 +123,7 @@ def read_adapter(folder: Path) -> AdapterFile:
     values = read_json(path)
     version = values.get("version", VERSION)
     if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was made by a newer tram (version {version}); update tram")
+        raise InputError(f"{folder}: was made by a newer tram (version {short_repr(version)}); update tram")
     return checked(AdapterFile, values, str(path))
 
 
