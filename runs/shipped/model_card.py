@@ -74,9 +74,9 @@ Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE` (beam 5; inte
 
 {signatures}
 
-About a fifth of the sentences of opendocs/dev occur word for word in its training data. `docs/RESULTS.md` has these
-scores beside those of the sentence model inside and of the control, the sentence model finetuned as long on the same
-documents.
+About a fifth of the sentences of opendocs/dev occur word for word in its training data. `docs/RESULTS.md` says which
+runs these scores can be compared with; without the control, the sentence model finetuned as long on the same documents,
+they do not say what the memory is worth in BLEU.
 
 ## Limits
 
