@@ -1,10 +1,10 @@
 """Documents for the memory of the shipped model: windows of real documents, spliced and generated ones.
 
-python runs/shipped/mix.py STAGE DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/STAGE.en and STAGE.de
+python runs/shipped/mix.py DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/documents.en and documents.de
 
-STAGE is `documents`, for the long training, or `polish`, for the short one after it. Real windows are most of the
-target tokens, so that the model stays good at whole documents; spliced documents are most of the documents, so that
-each update has many words that only the context decides.
+Real windows are most of the target tokens, so that the model stays good at whole documents; spliced documents are most
+of the documents, so that each update has many words that only the context decides. Spliced sentences inside real
+windows teach the memory to follow a thing that is brought up in the middle of a document.
 """
 
 import sys
@@ -15,48 +15,75 @@ from random import Random
 
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.sentinels import with_sentinels
+from tram.evaluation.address import form_of
+from tram.evaluation.language import load_language
 
-SPLICED = {  # documents of each kind
-    "documents": {"pronouns": 12_000, "address": 8_000, "terms": 4_700},
-    "polish": {"pronouns": 2_600, "address": 600, "terms": 100},
-}
-REAL = {  # windows of each corpus
-    "documents": {"opendocs": 6_000, "europarl-direct": 4_200, "dialogue": 2_300, "prose": 2_000},
-    "polish": {"opendocs": 130, "europarl-direct": 70, "dialogue": 60, "prose": 50},
-}
-GENERATED = {"documents": 1_200, "polish": 1_600}  # documents
+SPLICED = {"pronouns": 1_800, "address": 1_100, "terms": 350}  # documents of each kind
+REAL = {"opendocs": 600, "europarl-direct": 560, "dialogue": 280, "prose": 240}  # windows of each corpus
+THREADED = {"opendocs": 300, "europarl-direct": 150, "dialogue": 250, "prose": 250}  # windows with spliced sentences
+THREADS = 2  # spliced documents in each of these
+GENERATED = 320  # documents
 GENERATED_SENTENCES = 12  # of each of them
-WINDOW = 20  # sentences
+WINDOW, SHORT_WINDOW = 20, 12  # sentences; the short ones get spliced sentences in addition
 SHORTEST, MAX_CHARACTERS = 3, 400  # of a window, and of a source sentence in it
 COPY_SHARE = 0.15  # of the pairs of real windows are searched for spans to replace by copy sentinels
 
 
-def windows(document: ParallelDocument, random: Random) -> Iterator[ParallelDocument]:
+Pairs = list[tuple[str, str]]
+
+
+def pairs_of(document: ParallelDocument) -> Pairs:
+    """Return the sentence pairs of a document."""
+    return list(zip(document.source, document.target, strict=True))
+
+
+def document_of(pairs: Pairs) -> ParallelDocument:
+    """Return a document of sentence pairs."""
+    return ParallelDocument([source for source, _ in pairs], [target for _, target in pairs])
+
+
+def windows(document: ParallelDocument, random: Random, size: int = WINDOW) -> Iterator[ParallelDocument]:
     """Yield a document in windows without very long sentences, copy sentinels in some pairs."""
-    for start in range(0, len(document.source), WINDOW):
-        pairs = list(islice(zip(document.source, document.target, strict=True), start, start + WINDOW))
+    for start in range(0, len(document.source), size):
+        pairs = pairs_of(document)[start : start + size]
         if len(pairs) < SHORTEST or max(len(source) for source, _ in pairs) >= MAX_CHARACTERS:
             continue
         pairs = [(random.random() < COPY_SHARE and with_sentinels(pair, random)) or pair for pair in pairs]
-        yield ParallelDocument([source for source, _ in pairs], [target for _, target in pairs])
+        yield document_of(pairs)
 
 
-def main(stage: str, data: Path, folder: Path) -> None:
+def with_threads(window: ParallelDocument, threads: list[ParallelDocument], random: Random) -> ParallelDocument | None:
+    """Insert spliced documents at random places of a real one; None if forms of address would be mixed."""
+    pairs = pairs_of(window)
+    for thread in threads:
+        at = random.randint(0, len(pairs))
+        pairs[at:at] = pairs_of(thread)
+    german = load_language("de")
+    forms = {form for _, target in pairs if (form := form_of(target, german))}
+    return document_of(pairs) if len(forms) < 2 else None
+
+
+def main(data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
-    random = Random(f"7 {stage}")
+    random = Random(8)
     generated = read_parallel(folder / "generated" / "train.en", folder / "generated" / "train.de")
     first = slice(GENERATED_SENTENCES)
-    mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED[stage])]
-    for name, count in SPLICED[stage].items():
+    mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED)]
+    for name, count in SPLICED.items():
         found = list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
         mix += random.sample(found, min(count, len(found)))
-    for name, count in REAL[stage].items():
-        corpus = read_parallel(data / name / "train.en.xz", data / name / "train.de.xz")
+    spliced = list(read_parallel(folder / "spliced" / "pronouns.en", folder / "spliced" / "pronouns.de"))
+    for name, count in REAL.items():
+        corpus = list(read_parallel(data / name / "train.en.xz", data / name / "train.de.xz"))
         found = [window for document in corpus for window in windows(document, random)]
         mix += random.sample(found, min(count, len(found)))
+        short = [window for document in corpus for window in windows(document, random, SHORT_WINDOW)]
+        random.shuffle(short)
+        threaded = (with_threads(window, random.sample(spliced, THREADS), random) for window in short)
+        mix += islice((document for document in threaded if document is not None), THREADED[name])
     random.shuffle(mix)
-    write_parallel(folder / f"{stage}.en", folder / f"{stage}.de", mix)
+    write_parallel(folder / "documents.en", folder / "documents.de", mix)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

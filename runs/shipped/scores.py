@@ -74,15 +74,13 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
 
 
 def cost(folder: Path, run: str) -> dict[str, Any] | None:
-    """Return updates, tokens and seconds of both trainings of a run, and the best held-out loss of the last one."""
-    stages = [folder / stage / run / "finetune" for stage in ("long", "polished")]
-    if not all((stage / "model").exists() for stage in stages):
+    """Return updates, tokens, seconds and the best held-out loss of a run that is complete."""
+    stage = folder / "trained" / run / "finetune"
+    if not (stage / "model").exists():
         return None
-    last = [last_update(stage) for stage in stages]
-    losses = [line["held_loss"] for line in read_metrics(stages[-1] / "metrics.jsonl") if "held_loss" in line]
-    return {key: sum(line[key] for line in last) for key in ("update", "tokens", "seconds")} | {
-        "held_loss": min(losses)
-    }
+    last = last_update(stage)
+    losses = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
+    return {key: last[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
 
 
 def control_of(run: str) -> str:

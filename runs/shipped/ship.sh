@@ -11,7 +11,7 @@
 # FOLDER    where everything is written; default: runs/shipped/out
 # START     the model to start from; default: src/tram/shipped
 #
-# Each of the four trainings takes about an hour on one core. Run it again to resume an interrupted run. RUNS="memory-1"
+# Each of the four trainings takes about half an hour on one core. Run it again to resume an interrupted run. RUNS="memory-1"
 # does only some of them. BASE_UPDATES=1400 first trains the sentence model further, on single sentences with copy
 # sentinels, separators and masks.
 set -euo pipefail
@@ -39,24 +39,19 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
         train.updates="$BASE_UPDATES"
     [ -e "$out/start" ] || python runs/shipped/start.py "$start" "$out/start" --base "$out/base"
 fi
-[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=24000,address=12000,terms=9000
-[ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 21
-for stage in documents polish; do
-    [ -e "$out/$stage.de" ] || python runs/shipped/mix.py $stage "$data" "$out"
-    tram prepare "$out/$stage" --text "$start" --train "$out/$stage.en" "$out/$stage.de" --held-out 0.01
-done
+[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=24000,address=12000,terms=9000 --seed 2
+[ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 22
+[ -e "$out/documents.de" ] || python runs/shipped/mix.py "$data" "$out"
+tram prepare "$out/documents" --text "$start" --train "$out/documents.en" "$out/documents.de" --held-out 0.01
 [ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced
 [ -e "$out/sentence" ] || python runs/shipped/start.py "$out/start" "$out/sentence"
 
-train() { # RUN: a long training, a short one in which antecedents are further back, and the mean with the start
+train() { # RUN: train it, then take the mean with the start
     local first="$out/start" none=()
     [ "${1%-*}" = memory ] || first="$out/sentence" none=(finetune.context=null)
-    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/long/$1" seed="${1#*-}" \
+    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/trained/$1" seed="${1#*-}" \
         finetune.start="$first" "${none[@]}"
-    tram train configs/shipped-memory.yaml data="$out/polish" output="$out/polished/$1" seed="${1#*-}" \
-        finetune.start="$out/long/$1" finetune.lr=1.5e-3 finetune.warmup=10 finetune.cooldown=140 \
-        finetune.updates=165 "${none[@]}"
-    [ -e "$out/$1" ] || python runs/shipped/average.py "$first" "$out/polished/$1" "$out/$1"
+    [ -e "$out/$1" ] || python runs/shipped/average.py "$first" "$out/trained/$1" "$out/$1"
 }
 for run in ${RUNS:-sentence memory-1 control-1 memory-2 control-2}; do
     [ "$run" = sentence ] || train "$run"

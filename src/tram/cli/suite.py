@@ -202,6 +202,7 @@ def agreement(
         list[int] | None,
         typer.Option(min=1, max=1000, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3."),
     ] = None,
+    before: Annotated[int, typer.Option(min=0, max=1000, help="Sentences of a real document before the noun's.")] = 0,
     words: Annotated[
         ProbeWords,
         typer.Option(
@@ -226,6 +227,7 @@ def agreement(
         items,
         seed,
         words.value,
+        before,
     )
     _write(out, made)
 

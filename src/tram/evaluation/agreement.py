@@ -4,8 +4,9 @@
     results = judge_agreement(translator, items)
     print(agreement_table(results))
 
-An item is a document: a sentence whose subject is a noun, other sentences, a sentence with "it". The model translates
-it. The article of the first translation shows a gender, the pronoun of the last one another or the same. No reference
+An item is a document: a sentence whose subject is a noun, other sentences, a sentence with "it"; a passage of real text
+may come before them. The model translates it. The article of the noun shows a gender, the pronoun of the last sentence
+another or the same. No reference
 is needed, and a noun with several translations is judged by the one that the model chose. A translation that opens
 with another noun phrase, shows no gender or has no pronoun is not judged, and counted.
 """
@@ -13,10 +14,10 @@ with another noun phrase, shows no gender or has no pronoun is not judged, and c
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tram.evaluation.contexts import CONTEXTS, ContextOf, translate_contexts
 from tram.evaluation.language import GENDERS, Gender, Language, load_language
@@ -28,18 +29,25 @@ if TYPE_CHECKING:
 
 
 class AgreementItem(BaseModel):
-    """A document that ends with "it". source_context: the sentence with the noun first; antecedent: that noun."""
+    """A document that ends with "it". antecedent: the noun that it refers to; before: sentences before that noun's."""
 
     model_config = ConfigDict(frozen=True)
 
     source_context: tuple[str, ...] = Field(min_length=1)
     source: str = Field(min_length=1)
     antecedent: str
+    before: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _names_the_noun(self) -> Self:
+        if self.before >= len(self.source_context):
+            raise ValueError(f"before: must be below the {len(self.source_context)} sentences of source_context")
+        return self
 
     @property
     def distance(self) -> int:
         """How many sentences before the last one the noun was named."""
-        return len(self.source_context)
+        return len(self.source_context) - self.before
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ def judge_agreement(
     cells = [item.distance for item in items]
     found, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
     return [
-        judged(language, item, found[number][0], {kind: answers[kind][number] for kind in which})
+        judged(language, item, found[number][item.before], {kind: answers[kind][number] for kind in which})
         for number, item in enumerate(items)
     ]
 
@@ -78,7 +86,7 @@ def judge_agreement(
 def judged(
     language: Language, item: AgreementItem, opening: str, translations: dict[ContextOf, str]
 ) -> AgreementResult:
-    """Find the genders in an item's translations. opening: the translation of its first sentence."""
+    """Find the genders in an item's translations. opening: the translation of the noun's sentence."""
     subject = language.subject(opening)
     pronouns = {kind: language.first_pronoun(text) for kind, text in translations.items()}
     return AgreementResult(item, opening, None if subject is None else subject.gender, translations, pronouns)

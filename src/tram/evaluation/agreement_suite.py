@@ -5,7 +5,8 @@
 Three kinds of short sentences are collected. *Nouns*: the source opens with a determiner, a noun and a singular verb,
 the target with an article that shows a gender, the noun and a singular verb. *Its*: the source opens with "it" and has
 no other third person; the target has one pronoun, and it is not the neuter, which may refer to nothing. *Fillers*: the
-source opens with the first person. Nouns and its are those that `tram.text.held_out` keeps from training.
+source opens with the first person. Nouns and its are those that `tram.text.held_out` keeps from training. *Passages*
+are the first sentences of documents, as they are: with them the noun comes up in the middle of a text.
 """
 
 import re
@@ -39,14 +40,25 @@ class Sentences:
     """Source sentence, its noun, the target noun."""
     its: list[str] = field(default_factory=list)
     fillers: list[str] = field(default_factory=list)
+    passages: list[tuple[str, ...]] = field(default_factory=list)
 
 
 def collect(
-    documents: Iterable[ParallelDocument], source: Language, target: Language, words: Words = "held-out"
+    documents: Iterable[ParallelDocument],
+    source: Language,
+    target: Language,
+    words: Words = "held-out",
+    before: int = 0,
 ) -> Sentences:
-    """Read documents and keep the sentences that serve; words: which nouns and sentences with "it"."""
+    """Read documents and keep the sentences that serve.
+
+    words: which nouns and sentences with "it"; before: how many sentences a passage has.
+    """
     found, known = Sentences(), set[str]()
     for document in documents:
+        passage = tuple(document.source[:before])
+        if len(passage) == before and all(0 < len(sentence) <= 2 * LONGEST for sentence in passage):
+            found.passages.append(passage)
         for english, german in zip(document.source, document.target, strict=True):
             if len(english) > LONGEST or english in known or not WHOLE.fullmatch(english.strip()):
                 continue
@@ -115,9 +127,17 @@ def make_agreement(
     items: int = 300,
     seed: int = 1,
     words: Words = "held-out",
+    before: int = 0,
 ) -> list[AgreementItem]:
-    """Make so many items for each distance, balanced over the genders of the target's nouns."""
-    found = collect(documents, source, target, words)
+    """Make so many items for each distance, balanced over the genders of the target's nouns.
+
+    before: sentences of a real document before the noun's
+    """
+    found = collect(documents, source, target, words, before)
+    if not found.passages:
+        raise InputError(
+            f"no document begins with {before} sentences of at most {2 * LONGEST} characters; ask for fewer"
+        )
     lacking = [gender for gender in GENDERS if not found.nouns[gender]]
     if lacking or not found.its or (max(distances) > 1 and len(found.fillers) < max(distances)):
         nouns = sum(map(len, found.nouns.values()))
@@ -133,7 +153,9 @@ def make_agreement(
         for number in range(items):
             opening, noun, _ = draw_noun[GENDERS[number % len(GENDERS)]]()
             fillers = random.sample(found.fillers, distance - 1)
-            made.append(AgreementItem(source_context=(opening, *fillers), source=draw_it(), antecedent=noun))
+            passage = random.choice(found.passages) if before else ()
+            context = (*passage, opening, *fillers)
+            made.append(AgreementItem(source_context=context, source=draw_it(), antecedent=noun, before=before))
     return made
 
 

@@ -20,8 +20,8 @@ SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpu
 EXPLETIVES = 0.12  # share of the threads with an "it" that refers to nothing
 # How many sentences of a kind a document has, and how often.
 OPENERS, THREADS, BETWEEN, ANAPHORS = (
-    ((0, 0.4), (1, 0.4), (2, 0.2)),
-    ((1, 0.75), (2, 0.25)),
+    ((0, 0.3), (1, 0.25), (2, 0.15), (4, 0.15), (8, 0.15)),
+    ((1, 0.5), (2, 0.25), (3, 0.15), (5, 0.1)),
     ((0, 0.2), (1, 0.2), (2, 0.3), (3, 0.3)),
     ((1, 0.6), (2, 0.3), (3, 0.1)),
 )

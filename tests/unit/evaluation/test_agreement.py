@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from fake_translator import FakeTranslator
 from tram.evaluation.agreement import (
     AgreementItem,
@@ -43,6 +45,24 @@ def test_a_model_that_remembers_agrees_with_its_own_context_only() -> None:
         assert cells["none"]["shares"]["mean"].value == 1 / 3
         assert cells["none"]["shares"]["n"].value == 1
         assert cells["items"] == cells["own"]["judged"] == 3
+
+
+def test_the_article_of_the_noun_counts_also_behind_other_text() -> None:
+    before = ("The lamp is heavy.", "The letter is heavy.")
+    items = [
+        AgreementItem(
+            source_context=(*before, f"The {noun} is heavy."), source="It is here.", antecedent=noun, before=2
+        )
+        for noun in GENDERS
+    ]
+    cells = agreement_summary(judge_agreement(FakeTranslator(remembers), items))["1"]
+    assert cells["own"]["shares"]["mean"].value == 1
+    assert cells["articles"] == {"n": 1, "m": 1, "f": 1}
+
+
+def test_an_item_has_a_sentence_for_its_noun() -> None:
+    with pytest.raises(ValueError, match="below the 1 sentences"):
+        AgreementItem(source_context=("The lamp is heavy.",), source="It is here.", antecedent="lamp", before=1)
 
 
 def test_the_mean_over_genders_is_not_the_mean_over_items() -> None:

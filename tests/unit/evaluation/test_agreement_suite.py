@@ -73,6 +73,19 @@ def test_items_are_balanced_over_the_genders_and_distances() -> None:
         assert all(filler.startswith("We") for filler in item.source_context[1:])
 
 
+def test_a_passage_of_real_text_comes_before_the_noun() -> None:
+    items = make_agreement(DOCUMENTS, english, german, distances=(1, 3), items=12, words="all", before=4)
+    assert Counter(item.distance for item in items) == {1: 12, 3: 12}
+    for item in items:
+        assert item.source_context[:4] == tuple(DOCUMENTS[0].source[:4])
+        assert item.source_context[item.before] == f"The {item.antecedent} is very old."
+
+
+def test_documents_shorter_than_the_passage_are_refused() -> None:
+    with pytest.raises(InputError, match="no document begins with 1000 sentences"):
+        make_agreement(DOCUMENTS, english, german, words="all", before=1000)
+
+
 def test_the_same_seed_makes_the_same_items() -> None:
     first, again, other = (
         make_agreement(DOCUMENTS, english, german, items=12, seed=seed, words="all") for seed in (1, 1, 2)
