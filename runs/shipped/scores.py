@@ -24,7 +24,7 @@ from tram.text.pipeline import TextPipeline
 
 START, CONTROL = "sentence", "control"
 RUNS = (START, "control-1", "control-2", "memory-1", "memory-2")
-SUITES = ("agreement", "contrapro", "pronouns", "formality")
+SUITES = ("agreement", "inside", "contrapro", "pronouns", "formality")
 
 
 @dataclass(frozen=True)

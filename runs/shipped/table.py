@@ -43,6 +43,7 @@ between rows of one table can be compared with the paper's, which are against (a
 """
 SUITE_TITLES = {
     "agreement": "Agreement: does the pronoun for “it” fit the article that the model itself gave the noun?",
+    "inside": "The same after six sentences of another document",
     "contrapro": "ContraPro sample: the right one of er, sie, es is the most probable",
     "pronouns": "Pronouns of opendocs/dev, prose/dev and europarl.dev (`tram suite pronouns`)",
     "formality": "CTXPro, form of address (every fourth item): the translation shows the expected form",
@@ -152,7 +153,7 @@ def suite_table(suite: str, runs: dict[str, Any]) -> str:
 
 def suite_rows(suite: str, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the rows of a suite: their names and the shares by context."""
-    if suite == "agreement":
+    if suite in ("agreement", "inside"):
         return [
             (f"{distance} back", {context: row[context]["shares"]["mean"] for context in CONTEXTS if context in row})
             for distance, row in found["by_distance"].items()
