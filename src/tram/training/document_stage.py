@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tram.config import FinetuneConfig
 from tram.data.arrays import Split
-from tram.data.batches import DocumentPlan, Rows, collate_documents
+from tram.data.batches import Batch, DocumentPlan, Rows, collate_documents
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
@@ -193,7 +193,7 @@ class DocumentStage(Stage):
         None: no gradients. The state returned is that before the last `reread_next` sentences.
         """
         device = self.processes.device
-        batch = collate_documents(self.split, documents, steps, self.model.config.max_length).to(device)
+        batch = self.batch(documents, steps, train=weights is not None).to(device)
         done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
         counted = done.layout.pack(new).nonzero().squeeze(1)
@@ -210,6 +210,10 @@ class DocumentStage(Stage):
                     each = layout.pack(by_step[None, :, None].expand(layout.shape))
                     loss = loss + (extra * each.to(extra.dtype)).sum()
         return PieceResult(loss, plain, done.state)
+
+    def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
+        """Return some sentences of documents; train: whether a gradient is wanted."""
+        return collate_documents(self.split, documents, steps, self.model.config.max_length)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
         """Return the documents of a group that this process works on."""
