@@ -68,6 +68,16 @@ CONTEXTS: dict[str, dict[str, Any]] = {
     "Zheng, pre-norm": {"norm": "pre", "context": {"kind": "zheng"}},
     "Zheng, encoder": {"norm": "pre", "context": {"kind": "zheng", "sentences": 3, "side": "source"}},
     "Zheng, decoder": {"context": {"kind": "zheng", "side": "target"}},
+    "Selective, source": {"context": {"kind": "selective"}},
+    "Selective, source, online, sparse words, pre-norm": {
+        "norm": "pre",
+        "context": {"kind": "selective", "online": True, "words": "sparsemax"},
+    },
+    "Selective, target": {"context": {"kind": "selective", "side": "target"}},
+    "Selective, target, online, pre-norm": {
+        "norm": "pre",
+        "context": {"kind": "selective", "side": "target", "online": True},
+    },
 }
 
 

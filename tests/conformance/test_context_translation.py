@@ -104,3 +104,21 @@ def test_a_state_of_another_kind_is_refused(name: str) -> None:
             if not state.state.has_form_of(translator.start().state):
                 with pytest.raises(InputError, match="its parts are not those of the model"):
                     translator.checked(state)
+
+
+def test_a_document_beyond_a_whole_source_limit_is_refused(prepared: Path) -> None:
+    """Also one that grows beyond it, and one that is only read."""
+    text = TextPipeline.load(prepared)
+    context = {"kind": "selective", "sentences": 3}
+    model = Transformer(ModelConfig.model_validate(TINY.model_dump() | {"context": context}), text.vocabulary)
+    translator = Translator(model, text, beam=1, guards=False)
+    problem = r"document 1: has 4 sentences, and the context reads whole documents of at most 3; cut it into parts"
+    with pytest.raises(InputError, match=problem):
+        translator.translate(SOURCE)
+    state = translator.start()
+    translator.read(SOURCE[:2], TARGET[:2], state)
+    with pytest.raises(InputError, match=problem):
+        translator.translate(SOURCE[2:], state)
+    with pytest.raises(InputError, match="the document: has 5 sentences"):
+        translator.read(SOURCE[1:], TARGET[1:], state)
+    assert len(translator.translate(SOURCE[4:], state)) == 1

@@ -15,6 +15,7 @@ from tram.data.batches import document_ids
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.first_pass import first_translations
 from tram.translation.lockstep import Cursor, Lockstep
 
 contexts = pytest.mark.parametrize("name", CONTEXTS)
@@ -141,6 +142,8 @@ def test_token_by_token_equals_whole_documents(name: str) -> None:
     for start, stop in itertools.pairwise([0, *edges(model, source), 3]):
         whole = model.encode(source[:, start:stop], state)
         state |= whole.state
+        if model.makes_first_translations:
+            state = model.with_first_translations(whole, target[:, start:stop], state)
         states = whole.layout.grid(whole.states)
         for t in range(start, stop):
             own = states[:, t - start][source[:, t] != PAD]
@@ -194,7 +197,7 @@ def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: in
         for document, translations, cursor in zip(documents, found, cursors, strict=True):
             source = document_ids([[special.source(ids) for ids in document]])
             target = document_ids([[special.decoder_input(ids) for ids in translations]])
-            close_states(cursor.state, model.forced_decode(source, target).state)
+            close_states(cursor.state, forced_decode(model, source, target, State.empty()))
 
 
 @contexts
@@ -210,8 +213,16 @@ def test_lockstep_continues_a_document_like_a_teacher_forced_pass(name: str) -> 
             state = cursor.state
             source = document_ids([[special.source(ids) for ids in call]])
             target = document_ids([[special.decoder_input(ids) for ids in found]])
-            expected = model.forced_decode(source, target, expected).state
+            expected = forced_decode(model, source, target, expected)
             close_states(state, expected)
+
+
+def forced_decode(model: Transformer, source: Tensor, target: Tensor, state: State) -> State:
+    """The state after given sentences, with first translations where the context reads them."""
+    if model.makes_first_translations:
+        inputs = first_translations(model, SpecialIds(), source)
+        state = model.with_first_translations(model.encode(source, state), inputs, state).only(model.decoder.contexts())
+    return model.forced_decode(source, target, state).state
 
 
 @contexts

@@ -234,7 +234,33 @@ class ZhengConfig(ContextSection):
         return SegmentRule(self.sentences) if self.on("source") else None
 
 
+class SelectiveConfig(ContextSection):
+    """Selective attention (Maruf et al. 2019): on top of one side, attention to sentences, then to their words."""
+
+    kind: Literal["selective"] = Field("selective", description="selective attention")
+    side: Literal["source", "target"] = Field(
+        "source", description="context of the source, or of first translations; the original has no both"
+    )
+    online: bool = Field(False, description="read only earlier sentences; otherwise all others of the document")
+    words: Literal["softmax", "sparsemax"] = Field("softmax", description="weights of the words inside a sentence")
+    sentences: Positive = Field(1000, description="longest document, if all of it is read; a longer one is refused")
+    special: tuple[Annotated[int, Field(ge=0, le=10**9)], ...] = Field(
+        (1, 2), max_length=1000, description="ids of the source that are no words, such as start and end"
+    )
+
+    @property
+    def segment(self) -> SegmentRule | None:
+        """The whole document, unless only earlier sentences are read."""
+        return None if self.online else SegmentRule(self.sentences, refuses=True)
+
+
 ContextConfig = Annotated[
-    MemoryConfig | TransformerXLConfig | CompressiveConfig | HANConfig | GTransformerConfig | ZhengConfig,
+    MemoryConfig
+    | TransformerXLConfig
+    | CompressiveConfig
+    | HANConfig
+    | GTransformerConfig
+    | ZhengConfig
+    | SelectiveConfig,
     Field(discriminator="kind"),
 ]

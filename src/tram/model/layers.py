@@ -231,17 +231,28 @@ class DecoderLayer(nn.Module):
         passage: Passage,
     ) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model). source: (real tokens of the source, d_model)."""
+        return self.residual(self.attended(states, source, blocks, cross, layout, passage), self.feed_forward)
+
+    def attended(
+        self, states: Tensor, source: Tensor, blocks: Blocks, cross: Blocks, layout: Layout, passage: Passage
+    ) -> Tensor:
+        """Return the states behind the attention to the source, before the feed-forward sublayer."""
         states = self.self_attention(states, None, blocks, layout, True, passage)
-        states = self.cross_attention(states, source, cross, layout, False, passage)
-        return self.residual(states, self.feed_forward)
+        found: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
+        return found
 
     def step(
         self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
     ) -> Tensor:
         """Process the next token of every hypothesis. states: (sentences, beam, d_model)."""
+        return self.residual(self.attended_step(states, past, source, cache, mask), self.feed_forward)
+
+    def attended_step(
+        self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
+    ) -> Tensor:
+        """Return the states behind the attention to the source, before the feed-forward sublayer."""
         self.self_attention.append_keys(states, past, cache.slots)
         end = cache.slots + states.shape[1]
         seen = KeyValues(past.keys[:, :, :end], past.values[:, :, :end])
         states = self.self_attention.step(states, seen, mask, cache)
-        states = self.cross_attention.step(states, source, source.mask, cache)
-        return self.residual(states, self.feed_forward)
+        return self.cross_attention.step(states, source, source.mask, cache)

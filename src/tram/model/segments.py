@@ -89,8 +89,13 @@ class SourceSegment(OpenSegment):
         """Return the segment that each sentence is in, (documents · sentences): see `Segments.numbers`."""
         documents, sentences, _ = layout.shape
         counts = layout.counts.reshape(documents, sentences).tolist()
-        rows = [segment_numbers(self.rule, own, given) for own, given in zip(counts, self.carried(state), strict=True)]
-        return np.array(rows, dtype=np.int64).ravel()
+        carried = self.carried(state)
+        rows = [segment_numbers(self.rule, own, given) for own, given in zip(counts, carried, strict=True)]
+        numbers = np.array(rows, dtype=np.int64).ravel()
+        if self.rule.refuses and numbers.any():
+            sizes = [len(given) + sum(map(bool, own)) for own, given in zip(counts, carried, strict=True)]
+            raise ValueError(f"a document {self.rule.beyond(max(sizes))}")
+        return numbers
 
     def rows_after(self, states: Tensor, layout: Layout, state: ContextState) -> tuple[SourceRows | None, ContextState]:
         """Return what the decoder may read of the source, and the part of the state that keeps it."""

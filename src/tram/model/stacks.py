@@ -145,15 +145,23 @@ class Decoder(nn.Module):
             before = passage.before(DECODER_SEGMENT, self.segment)
             layout.segments, after = self.segment.follow(layout, before, numbers)
             passage.after(DECODER_SEGMENT, Result(source.states, after))
-        blocks, cross = layout.own_blocks, layout.blocks(source.layout)
-        states = self.embeddings(layout.ids, self.embeddings.places(layout))
-        for layer in self.layers:
-            states = layer(states, source.states, blocks, cross, layout, passage)
-        states = self.norm(states)
+        states, middle = self.run_layers(layout, source, passage)
         if self.context is not None:
-            found = self.context(states, layout, passage.before(DECODER_TOP, self.context))
+            found = self.context(states, layout, passage.before(DECODER_TOP, self.context), middle)
             states = passage.after(DECODER_TOP, found)
         return Decoded(states, layout, passage.state().only(self.contexts()), passage.loss)
+
+    def run_layers(self, layout: Layout, source: Encoded, passage: Passage) -> tuple[Tensor, Tensor | None]:
+        """Return the states on top of the layers, and, if the context module reads them, those in the last one."""
+        blocks, cross = layout.own_blocks, layout.blocks(source.layout)
+        states = self.embeddings(layout.ids, self.embeddings.places(layout))
+        *layers, last = self.layers
+        for layer in layers:
+            states = layer(states, source.states, blocks, cross, layout, passage)
+        if self.context is None or not self.context.reads_middle:
+            return self.norm(last(states, source.states, blocks, cross, layout, passage)), None
+        middle = last.attended(states, source.states, blocks, cross, layout, passage)
+        return self.norm(last.residual(middle, last.feed_forward)), self.norm(middle)
 
     def precompute(self, state: State, source: Encoded) -> State:
         """Return what the context modules need of a state and the source while a sentence is decoded."""
@@ -173,11 +181,14 @@ class Decoder(nn.Module):
         if self.embeddings.by_segment:
             position = tensor(cache.precomputed[DECODER_SEGMENT]["offset"]) + cache.steps
         states = self.embeddings(ids, position)
-        for layer, past, source in zip(self.layers, cache.past, cache.source, strict=True):
-            states = layer.step(states, past, source, cache, mask)
-        states = self.norm(states)
+        *earlier, (last, past, source) = zip(self.layers, cache.past, cache.source, strict=True)
+        for layer, keys, source_keys in earlier:
+            states = layer.step(states, keys, source_keys, cache, mask)
+        attended = last.attended_step(states, past, source, cache, mask)
+        states = self.norm(last.residual(attended, last.feed_forward))
         if self.context is not None:
-            cache.record(DECODER_TOP, self.context.update_input(states))
-            states = self.context.step(states, cache.precomputed[DECODER_TOP])
+            middle = self.norm(attended) if self.context.reads_middle else None
+            cache.record(DECODER_TOP, self.context.update_input(states, middle))
+            states = self.context.step(states, cache.precomputed[DECODER_TOP], middle)
         cache.count_step(ids.shape[1])
         return states

@@ -23,13 +23,13 @@ from tram.config.contexts import SegmentRule
 from tram.errors import InputError
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
-from tram.model.contexts.base import Context
+from tram.model.contexts.base import Context, FirstPassContext, Passage
 from tram.model.contexts.memory import Maps, Memory
 from tram.model.contexts.placing import place_contexts
 from tram.model.document_rows import SourceRows
 from tram.model.layers import Embeddings, FeedForward, Residual
 from tram.model.packing import Layout
-from tram.model.stacks import ENCODER_SEGMENT, Decoded, Decoder, Encoded, Encoder
+from tram.model.stacks import DECODER_TOP, ENCODER_SEGMENT, Decoded, Decoder, Encoded, Encoder
 from tram.model.state import State, ragged
 
 
@@ -165,6 +165,26 @@ class Transformer(nn.Module):
         new = segments.numbers.reshape(encoded.layout.shape[:2])[:, -1].nonzero()[0]
         documents = torch.as_tensor(new, device=encoded.states.device)
         return decoder.put(documents, self.initial_state(len(new)).only(decoder.units)) if len(new) else decoder
+
+    @property
+    def makes_first_translations(self) -> bool:
+        """Whether a context module reads first translations, which `with_first_translations` has to be told of."""
+        return isinstance(self.decoder.context, FirstPassContext)
+
+    @torch.no_grad()
+    def with_first_translations(self, encoded: Encoded, decoder_input: Tensor, state: State) -> State:
+        """Return the state in which the sentences to be decoded next have first translations, which others read.
+
+        encoded: their source; decoder_input: ids (documents, sentences, tokens) of the translations. The state of the
+        encoder is that of `encoded`.
+        """
+        context = self.decoder.context
+        assert isinstance(context, FirstPassContext)
+        layout = self.layout(decoder_input)
+        before = self.initial_state(len(decoder_input)) | state | encoded.state
+        states, middle = self.decoder.run_layers(layout, encoded, Passage(State.empty(), len(decoder_input)))
+        assert middle is not None
+        return before | State({DECODER_TOP: context.prepare(states, middle, layout, before[DECODER_TOP])})
 
     @property
     def segment_rule(self) -> SegmentRule | None:

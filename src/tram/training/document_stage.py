@@ -17,6 +17,7 @@ from tram.data.batches import Batch, DocumentPlan, Rows, collate_documents
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
+from tram.translation.first_pass import evaluating, first_translations
 
 Weights = npt.NDArray[np.float64]  # of a token at each step
 
@@ -194,6 +195,8 @@ class DocumentStage(Stage):
         """
         device = self.processes.device
         batch = self.batch(documents, steps, train=weights is not None).to(device)
+        if self.model.makes_first_translations:
+            state = self.with_first_translations(batch, state)
         done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
         counted = done.layout.pack(new).nonzero().squeeze(1)
@@ -210,6 +213,14 @@ class DocumentStage(Stage):
                     each = layout.pack(by_step[None, :, None].expand(layout.shape))
                     loss = loss + (extra * each.to(extra.dtype)).sum()
         return PieceResult(loss, plain, done.state)
+
+    def with_first_translations(self, batch: Batch, state: State | None) -> State:
+        """Return the state with first translations of the sentences of a batch, made with the current weights."""
+        model, given = self.model, state or State.empty()
+        inputs = first_translations(model, self.split.special, batch.source)
+        with evaluating(model), torch.no_grad():
+            prepared = model.with_first_translations(model.encode(batch.source, given), inputs, given)
+        return given | prepared.only(model.decoder.contexts())
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
         """Return some sentences of documents; train: whether a gradient is wanted."""

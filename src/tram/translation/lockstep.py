@@ -28,6 +28,7 @@ from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.alignment import cross_attention
+from tram.translation.first_pass import first_translations
 from tram.translation.search import Hypothesis, length_limit, search
 
 History = Literal["generated", "gold", "none"]
@@ -114,9 +115,18 @@ class Lockstep:
             for cursor, block in zip(cursors, blocks, strict=True):
                 self._hand_out([cursor] * len(block), self.model.encode(self._ids([[ids] for ids in block])))
             return
-        encoded = self.model.encode(self._ids(blocks), State.join([cursor.state for cursor in cursors]))
+        self._encode_in_context(cursors, blocks)
+
+    def _encode_in_context(self, cursors: list[Cursor], blocks: list[list[Ids]]) -> None:
+        """Encode the next sentences of some documents, and make their first translations if the model reads them."""
+        source, state = self._ids(blocks), State.join([cursor.state for cursor in cursors])
+        encoded = self.model.encode(source, state)
         self._hand_out([cursor for cursor, block in zip(cursors, blocks, strict=True) for _ in block], encoded)
-        self._put_back(cursors, encoded.state)
+        after = encoded.state
+        if self.model.makes_first_translations:
+            inputs = first_translations(self.model, self.special, source)
+            after = self.model.with_first_translations(encoded, inputs, state)
+        self._put_back(cursors, after)
 
     def _encode_segments(self, cursors: list[Cursor], rule: SegmentRule) -> None:
         """Encode the next segment of some documents, or what is left of the open one; as many as fit at once."""
@@ -124,9 +134,7 @@ class Lockstep:
         sizes = [sum(map(len, segment)) for segment in segments]
         for part in slices_within(costs_of_sums(sizes), len(cursors), self.block):
             own, parts = cursors[part], segments[part]
-            encoded = self.model.encode(self._ids(parts), State.join([cursor.state for cursor in own]))
-            self._hand_out([cursor for cursor, segment in zip(own, parts, strict=True) for _ in segment], encoded)
-            self._put_back(own, encoded.state)
+            self._encode_in_context(own, parts)
 
     def _next_segment(self, cursor: Cursor, rule: SegmentRule) -> list[Ids]:
         """Return the next sentences of a document that are one segment, templates included."""
@@ -178,7 +186,8 @@ class Lockstep:
 
     def _read(self, cursors: list[Cursor], encoded: Encoded, targets: list[Ids], state: State | None) -> None:
         """Update the states with given translations; an empty one leaves its document's state as it is."""
-        inputs = self._ids([[self.special.decoder_input(ids) if ids else []] for ids in targets])
+        counted = self.model.makes_first_translations  # there, the start alone stands for an empty one
+        inputs = self._ids([[self.special.decoder_input(ids) if ids or counted else []] for ids in targets])
         self._put_back(cursors, self.model.forced_decode(encoded, inputs, state).state)
 
     def _ids(self, documents: Sequence[Sequence[Ids]]) -> Tensor:

@@ -296,6 +296,7 @@ class Translator:
         self.checked(state)
         sentences = self.split(source).pairs(self.without_separators(target))
         pairs = [pair for parts in sentences for pair in parts]
+        self.check_reach(len(pairs), state.state, "the document")
         if self.units is not None:
             for ids, translation in pairs:
                 if translation:
@@ -309,6 +310,14 @@ class Translator:
                 targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
                 state.state = self.model.forced_decode(sources, targets, state.state).state
         state.sentences += len(sentences)
+
+    def check_reach(self, sentences: int, state: State, name: str) -> None:
+        """Refuse a document that is longer than what the context can read as a whole; `name` stands for it."""
+        rule = self.model.segment_rule
+        if rule is not None and rule.refuses and rule.sentences is not None:
+            whole = len(self.model.open_segment(state)) + sentences
+            if whole > rule.sentences:
+                raise InputError(f"{name}: {rule.beyond(whole)}")
 
     def _blocks_to_read(self, pairs: list[tuple[Ids, Ids]], state: State) -> list[list[tuple[Ids, Ids]]]:
         """Return pairs in blocks that one pass reads; no segment is cut that is read as a whole."""

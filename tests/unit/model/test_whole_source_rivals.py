@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from golden_rivals import Golden, Names, close
 from tram.config import ModelConfig
+from tram.config.contexts import SelectiveConfig
 from tram.data.batches import decoder_input
 from tram.model.contexts.base import InnerContext
+from tram.model.contexts.selective import Selective
 from tram.model.document_rows import SourceRows
 from tram.model.layers import Residual
 from tram.model.packing import Layout
@@ -329,3 +331,78 @@ def test_what_a_sentence_of_zheng_leaves_for_the_next() -> None:
                 if inputs[document, t].any():
                     assert len(rows) == int((inputs[document, t] != 0).sum())
                     close(rows, golden.arrays[f"memory_{layer}"][document, t, : len(rows)])
+
+
+class DynetNorm(nn.Module):
+    """The layer norm of the original of selective attention: ε is added to the standard deviation."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.weight, self.bias = norm.weight, norm.bias
+
+    def forward(self, states: Tensor) -> Tensor:
+        centred = states - states.mean(-1, keepdim=True)
+        return self.weight * centred / (states.std(-1, unbiased=False, keepdim=True) + 1e-8) + self.bias
+
+
+def selective(golden: Golden, **settings: Any) -> Selective:
+    sizes = golden.config
+    config = ModelConfig(
+        d_model=sizes["d_model"],
+        heads=sizes["heads"],
+        feed_forward=sizes["feed_forward"],
+        activation=sizes["activation"],
+    )
+    module, names = Selective(config, SelectiveConfig(**settings)), Names(golden)
+    linears = {
+        "W_Qs": module.sentence_query,
+        "W_Ks": module.sentence_key,
+        "W_Qw": module.word_query,
+        "W_Kw": module.word_key,
+        "W_V": module.value,
+        "W_O": module.output,
+        "Cs": module.base_gate,
+        "Csc": module.context_gate,
+        "ff_inner": module.feed_forward.inner,
+        "ff_outer": module.feed_forward.outer,
+    }
+    for name, linear in linears.items():
+        names.linear(f"context.{name}", linear)
+    names.norm("context.norm1", module.attention_norm)
+    names.norm("context.norm2", module.feed_forward_norm)
+    module.attention_norm, module.feed_forward_norm = (  # type: ignore[assignment]
+        DynetNorm(norm) for norm in (module.attention_norm, module.feed_forward_norm)
+    )
+    return module
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings"),
+    [
+        ("source_offline", {}),
+        ("source_online", {"online": True}),
+        ("source_sparse_words", {"words": "sparsemax"}),
+        ("target_offline", {"side": "target"}),
+    ],
+)
+@torch.no_grad()
+def test_selective_attention(variant: str, settings: dict[str, Any]) -> None:
+    golden = Golden("selective")
+    module = selective(golden, **settings)
+    lengths, target = golden.arrays["lengths"].long(), settings.get("side") == "target"
+    ids = (torch.arange(golden.arrays["states"].shape[2]) < lengths[..., None]).long() * 7
+    ids[..., 0] = torch.where(lengths > 0, 1, 0)
+    ids.scatter_(-1, (lengths - 1).clamp(min=0)[..., None], torch.where(lengths > 0, 2, 0)[..., None])
+    contexts: list[Tensor] = []
+    module.feed_forward_norm.register_forward_hook(lambda *call: contexts.append(call[2][0]))
+    if target:  # the end of a sentence is no input of the decoder
+        ids = ids.masked_fill(ids == 2, 0)
+    layout, real = Layout(ids), ids != 0
+    base = golden.arrays["top" if target else "states"][real]
+    middle = golden.arrays["mid"][real] if target else None
+    found = module(base, layout, module.initial_state(len(ids)), middle).states
+    if module.online:  # the first sentence reads nothing
+        real[:, 0] = False
+    counted = real[ids != 0]
+    close(found[counted], golden.arrays[f"{variant}_out"][real])
+    close(torch.cat(contexts)[counted], golden.arrays[f"{variant}_context"][real])

@@ -5,7 +5,7 @@ A *context module* sits in a *seat* of the network. There is one class for each 
 - `SublayerContext`, behind an attention sublayer: the paper's memory;
 - `AttentionContext`, in place of an attention, inside its residual connection: Transformer-XL, Compressive;
 - `InnerContext`, between an attention and its residual connection: G-Transformer's gate;
-- `StackContext`, on top of the encoder's or the decoder's layers: hierarchical attention, the global layer of Zheng.
+- `StackContext`, on top of the encoder's or the decoder's layers: hierarchical and selective attention, Zheng.
 
 What a module carries from sentence to sentence is its *state*: named values with one row per document, or `Ragged`
 where documents differ in length. The module decides what is in it and where gradients are cut; batches, lockstep
@@ -187,15 +187,20 @@ class InnerContext(Context):
 
 
 class StackContext(Context):
-    """A module on top of the layers of one side, behind the final layer norm or before it."""
+    """A module on top of the layers of one side, behind the final layer norm or, in the encoder, before it.
+
+    reads_middle: a decoder gives it the states of its last layer behind the attention to the source, too, through the
+    same layer norm: `middle`, of the same shape as `states`.
+    """
 
     before_norm = False
+    reads_middle = False
 
     def embedding(self, layout: Layout) -> Tensor | None:
         """Return what is added to the token embeddings, (real tokens, d_model); None: nothing."""
         return None
 
-    def forward(self, states: Tensor, layout: Layout, state: ContextState) -> Result:
+    def forward(self, states: Tensor, layout: Layout, state: ContextState, middle: Tensor | None = None) -> Result:
         """Process all sentences of all documents. states: (real tokens, d_model)."""
         raise NotImplementedError
 
@@ -203,12 +208,22 @@ class StackContext(Context):
         """Return what `step` needs of a state, once per sentence; every value has one row per document."""
         raise NotImplementedError
 
-    def update_input(self, states: Tensor) -> Tensor:
+    def update_input(self, states: Tensor, middle: Tensor | None = None) -> Tensor:
         """Return what `advance` needs of a token: (…, any width)."""
         raise NotImplementedError
 
-    def step(self, states: Tensor, precomputed: ContextState) -> Tensor:
+    def step(self, states: Tensor, precomputed: ContextState, middle: Tensor | None = None) -> Tensor:
         """Process the next token of every hypothesis. states: (sentences, beam, d_model)."""
+        raise NotImplementedError
+
+
+class FirstPassContext(StackContext):
+    """A module on top of the decoder that reads first translations, which the model makes of each sentence alone."""
+
+    reads_middle = True
+
+    def prepare(self, states: Tensor, middle: Tensor, layout: Layout, state: ContextState) -> ContextState:
+        """Return the state with first translations of the sentences that follow. states: (real tokens, d_model)."""
         raise NotImplementedError
 
 

@@ -69,7 +69,7 @@ class GlobalLayer(StackContext):
         """Return the embedding of the sentence's number in the segment, for every token."""
         return self.sentence_embeddings[self._numbers(layout)]
 
-    def forward(self, states: Tensor, layout: Layout, state: ContextState) -> Result:
+    def forward(self, states: Tensor, layout: Layout, state: ContextState, middle: Tensor | None = None) -> Result:
         """Let all sentences read their segments. states: (real tokens, d_model)."""
         carried, earlier = ragged(state["keys_values"]), ragged(state["numbers"])
         rows = SegmentRows(layout, carried.lengths)
