@@ -228,6 +228,11 @@ class FinetuneConfig(WithContext, TrainConfig):
     def _check_window(self) -> Self:
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
+        if self.window != "document" and self.context is not None and self.context.segment is not None:
+            raise ValueError(
+                f"window: the context ({self.context.kind}) reads the whole source, so that nothing may be cut; set "
+                "window: document"
+            )
         if self.accumulate != 1:
             raise ValueError("accumulate: a window of documents is already one update; leave it at 1")
         return self
