@@ -1,1 +1,1 @@
-"""Engines compute translations behind one interface: `base` is the contract, `torch` the reference; `choice` chooses."""
+"""What computes translations, behind one interface: `base` is the contract, `torch` the reference; see `choice`."""
