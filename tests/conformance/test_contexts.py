@@ -14,6 +14,7 @@ from helpers import START, random_ids, tiny_config, tiny_model
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Cursor, Lockstep
 
 contexts = pytest.mark.parametrize("name", CONTEXTS)
@@ -141,7 +142,7 @@ def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: in
     with torch.inference_mode():
         cursors = [Cursor(i, document, model.initial_state(1)) for i, document in enumerate(documents)]
         found: list[list[list[int]]] = [[] for _ in documents]
-        for cursor, hypotheses in Lockstep(model, special, beam, documents=2, block=9).run(cursors):
+        for cursor, hypotheses in Lockstep(TorchEngine(model), special, beam, documents=2, block=9).run(cursors):
             found[cursor.number].append(hypotheses[0].ids)
         for document, translations, cursor in zip(documents, found, cursors, strict=True):
             done = State.empty()
