@@ -65,20 +65,29 @@ def search(
     """
     vocabulary = engine.model.vocabulary
     beam = min(beam, vocabulary)
+    decoding = engine.start(encoded, state, special, beam)
+    if constraints is None and (given is None or not any(given)):
+        found = decoding.run(limits, beam, length_penalty)
+        if found is not None:
+            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in found])
     sentences = [_Sentence(limit, special, beam, length_penalty) for limit in limits]
     for sentence, constraint in zip(sentences, constraints or [], strict=constraints is not None):
         sentence.constraints = [constraint]
     for sentence, ids in zip(sentences, given or [], strict=given is not None):
         sentence.given = ids
         sentence.limit += len(ids)
-    decoding = engine.start(encoded, state, special, beam)
     _run(decoding, sentences, special, beam, vocabulary)
-    if not all(sentence.found for sentence in sentences):
+    return _checked([sentence.found for sentence in sentences])
+
+
+def _checked(found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """Refuse sentences without a hypothesis: every one with numbers for probabilities ends at its limit."""
+    if not all(found):
         raise InputError(
             "the model's probabilities are not numbers: its weights are too large for its data type or damaged; "
             "use another model, or float32"
         )
-    return [sentence.found for sentence in sentences]
+    return found
 
 
 def _run(decoding: Decoding, sentences: "list[_Sentence]", special: SpecialIds, beam: int, vocabulary: int) -> None:

@@ -47,6 +47,18 @@ class Candidates:
     ids: list[list[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A hypothesis that has ended. ids: chosen ones, without the end; score: divided by length^penalty.
+
+    update_inputs: what the context modules read of it, as `Decoding.update_inputs` returns it.
+    """
+
+    ids: list[int]
+    score: float
+    update_inputs: dict[str, Tensor]
+
+
 class Step(ABC):
     """The next token of every hypothesis; valid until the next call of its `Decoding`."""
 
@@ -88,6 +100,14 @@ class Decoding(ABC):
 
         (tokens so far, width) each, copied: the inputs of all steps on its line, that of the last step included.
         """
+
+    def run(self, limits: Sequence[int], beam: int, length_penalty: float) -> list[list[Finished]] | None:
+        """Search from the first token to the last by the rules of `tram.translation.search`, without constraints.
+
+        For engines whose own book-keeping is faster. limits: as in `search`. → the hypotheses of every sentence, the
+        best first, none where probabilities are not numbers; None: the engine leaves the search to the caller.
+        """
+        return None
 
     @abstractmethod
     def select(self, rows: Sequence[int]) -> None:

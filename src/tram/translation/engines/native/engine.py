@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from tram.model.stacks import Encoded
 from tram.model.state import State, tensor
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
-from tram.translation.engines.base import Candidates, Decoding, Engine, Step, weight_versions
+from tram.translation.engines.base import Candidates, Decoding, Engine, Finished, Step, weight_versions
 from tram.translation.engines.native import library
 from tram.translation.engines.native.library import Array, address, addresses, check, load_library
 from tram.translation.engines.native.weights import NativeModel, array, memory_names, why_unsupported
@@ -109,15 +108,6 @@ def _state(names: list[str], memories: list[Array]) -> State:
     return State({name: {"M": torch.from_numpy(values)} for name, values in zip(names, memories, strict=True)})
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A hypothesis of a whole search; as `tram.translation.search.Hypothesis`."""
-
-    ids: list[int]
-    score: float
-    update_inputs: dict[str, Tensor]
-
-
 class NativeDecoding(Decoding):
     """A search of the library; keys, values and lines of ancestors are kept there."""
 
@@ -177,14 +167,14 @@ class NativeDecoding(Decoding):
         check(self._library.tram_search_select(self._handle, address(kept), len(kept)))
         self.sentences = len(kept)
 
-    def run(self, limits: Sequence[int], beam: int, penalty: float) -> list[list[Found]]:
+    def run(self, limits: Sequence[int], beam: int, length_penalty: float) -> list[list[Finished]]:
         """Return the hypotheses of every sentence after a whole search without constraints, the best first."""
         n = self.sentences
         start = np.array(self._special.target_start, dtype=np.int32)
         most = np.array(limits, dtype=np.int32)
         counts = np.empty(n, dtype=np.int32)
         tokens, states = ctypes.c_int64(), ctypes.c_int64()
-        call = (address(start), len(start), address(most), beam, penalty, address(counts), tokens, states)
+        call = (address(start), len(start), address(most), beam, length_penalty, address(counts), tokens, states)
         check(self._library.tram_search_run(self._handle, *call))
         total = int(counts.sum())
         ids = np.empty(tokens.value, dtype=np.int32)
@@ -197,10 +187,10 @@ class NativeDecoding(Decoding):
 
     def _results(
         self, counts: list[int], ids: list[int], lengths: list[int], scores: list[float], values: list[Array]
-    ) -> list[list[Found]]:
+    ) -> list[list[Finished]]:
         inputs = [torch.from_numpy(each) for each in values]
         template = len(self._special.target_start)
-        results: list[list[Found]] = []
+        results: list[list[Finished]] = []
         number = token = state = 0
         for count in counts:
             own = []
@@ -208,7 +198,7 @@ class NativeDecoding(Decoding):
                 length = lengths[number]
                 rows = slice(state, state + template + length)
                 update = {name: each[rows] for name, each in zip(self._names, inputs, strict=True)}
-                own.append(Found(ids[token : token + length], scores[number], update))
+                own.append(Finished(ids[token : token + length], scores[number], update))
                 token, state = token + length, rows.stop
             number += bool(count)
             results.append(own)

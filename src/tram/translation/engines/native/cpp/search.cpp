@@ -43,7 +43,8 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const SearchSett
   for (int64_t length = 1, width = 1; !beams.sentences.empty(); length++) {
     decoding.step(beams.last.data(), beams.parents.empty() ? nullptr : beams.parents.data(), width);
     const auto rows = static_cast<int64_t>(beams.sentences.size());
-    const int64_t wanted = std::min(2 * beam, width * vocabulary);
+    // One candidate is enough in greedy search: if it is the end, no other can be better
+    const int64_t wanted = beam == 1 ? 1 : std::min(2 * beam, width * vocabulary);
     totals.resize(rows * wanted);
     must_end.assign(rows, 0);
     for (int64_t row = 0; row < rows; row++) must_end[row] = settings.limits[beams.sentences[row]] <= length;
