@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from itertools import islice
 
 import numpy as np
 import torch
@@ -39,10 +40,12 @@ class NativeEngine(Engine):
     ) -> None:
         super().__init__(model)
         self.precision, self.kernels = precision, kernels
+        self.threads = torch.get_num_threads() if threads is None else threads
         self.name = "native" if precision == "float32" else f"native {precision}"
         self._packed: tuple[NativeModel, list[tuple[int, int]]] | None = None
         self._sides = {
-            side: memory_names(stack.contexts()) for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
+            side: memory_names(stack.contexts())
+            for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
         }
         self.packed()
 
@@ -51,7 +54,7 @@ class NativeEngine(Engine):
         versions = weight_versions(self.model)
         packed = self._packed
         if packed is None or packed[1] != versions:
-            packed = self._packed = NativeModel(self.model, self.precision, self.kernels), versions
+            packed = self._packed = NativeModel(self.model, self.precision, self.threads, self.kernels), versions
         return packed[0]
 
     def encode(self, ids: Tensor, state: State | None = None, context: Tensor | None = None) -> Encoded:
@@ -99,7 +102,9 @@ class NativeEngine(Engine):
         found = []
         for name in names:
             known = state is not None and name in state
-            values = state[name] if known and state is not None else self.model.contexts()[name].initial_state(documents)
+            values = (
+                state[name] if known and state is not None else self.model.contexts()[name].initial_state(documents)
+            )
             found.append(array(tensor(values["M"])).copy())
         return found
 
@@ -191,16 +196,15 @@ class NativeDecoding(Decoding):
         inputs = [torch.from_numpy(each) for each in values]
         template = len(self._special.target_start)
         results: list[list[Finished]] = []
-        number = token = state = 0
+        each = zip(lengths, scores, strict=True)
+        token = state = 0
         for count in counts:
             own = []
-            for number in range(number, number + count):
-                length = lengths[number]
+            for length, score in islice(each, count):
                 rows = slice(state, state + template + length)
-                update = {name: each[rows] for name, each in zip(self._names, inputs, strict=True)}
-                own.append(Finished(ids[token : token + length], scores[number], update))
+                update = {name: values[rows] for name, values in zip(self._names, inputs, strict=True)}
+                own.append(Finished(ids[token : token + length], score, update))
                 token, state = token + length, rows.stop
-            number += bool(count)
             results.append(own)
         return results
 

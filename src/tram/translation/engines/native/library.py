@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tram_error": (c_char_p, []),
     "tram_kernels": (c_char_p, [c_char_p]),
-    "tram_model_new": (c_void_p, [c_char_p, c_void_p, c_float]),
+    "tram_model_new": (c_void_p, [c_char_p, c_void_p, c_float, c_int]),
     "tram_model_free": (None, [c_void_p]),
     "tram_model_memory": (c_int, [c_void_p, c_char_p, c_void_p]),
     "tram_model_linear": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_int64, c_int64]),
@@ -40,6 +40,16 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
         [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_double, c_void_p, POINTER(c_int64), POINTER(c_int64)],
     ),
     "tram_search_found": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "tram_probe_linear": (
+        c_int,
+        [c_char_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p],
+    ),
+    "tram_probe_scan": (c_int, [c_char_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "tram_probe_attend": (
+        c_int,
+        [c_char_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p],
+    ),
+    "tram_probe_activate": (c_int, [c_char_p, c_void_p, c_int64, c_int]),
 }
 
 

@@ -28,7 +28,7 @@ READS = ("norm", "add", "scaled")
 class Sizes(ctypes.Structure):
     """The sizes and settings of a model; the same as `Sizes` in `cpp/model.h`."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         (name, ctypes.c_int32)
         for name in (
             "d_model",
@@ -51,8 +51,8 @@ def why_unsupported(model: Transformer) -> str | None:
     config = model.config
     if config.context is not None and config.context.kind != "memory":
         return f"it does not know contexts of the kind {config.context.kind}"
-    if config.unit.kind != "sentence":
-        return f"it does not know units of the kind {config.unit.kind}"
+    if model.encoder.segments is not None:
+        return "it does not know the segments of Flat-Transformer"
     if model.device.type != "cpu" or model.tokens.weight.dtype != torch.float32:
         return "it runs float32 models on a CPU"
     for name, module in model.named_modules():
@@ -70,7 +70,7 @@ def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
 class NativeModel:
     """Owns a model of the library."""
 
-    def __init__(self, model: Transformer, precision: str = "float32", kernels: str = "") -> None:
+    def __init__(self, model: Transformer, precision: str = "float32", threads: int = 1, kernels: str = "") -> None:
         self._library = load_library()
         self.handle: int | None = None
         self._kept: list[Array] = []  # what the library points to
@@ -92,7 +92,7 @@ class NativeModel:
             read,
         )
         scale = model.decoder.embeddings.scale
-        self.handle = self._library.tram_model_new(kernels.encode(), ctypes.byref(sizes), scale)
+        self.handle = self._library.tram_model_new(kernels.encode(), ctypes.byref(sizes), scale, threads)
         if self.handle is None:
             raise NativeError(self._library.tram_error().decode())
         self._fill(model)

@@ -56,12 +56,13 @@ TRAM_EXPORT const char* tram_kernels(const char* name) {
   return kernels ? kernels->name : nullptr;
 }
 
-TRAM_EXPORT Model* tram_model_new(const char* kernels_name, const Sizes* sizes, float embedding_scale) {
+TRAM_EXPORT Model* tram_model_new(const char* kernels_name, const Sizes* sizes, float embedding_scale,
+                                  int threads) {
   Model* model = nullptr;
   guarded([&] {
     const Kernels* kernels = choose_kernels(kernels_name);
     if (!kernels) throw std::invalid_argument("these kernels cannot run here");
-    model = new Model(*kernels, *sizes, embedding_scale);
+    model = new Model(*kernels, *sizes, embedding_scale, threads);
   });
   return model;
 }

@@ -10,7 +10,7 @@ constexpr int64_t CHUNK = 1 << 17;  // logits that are computed before they are 
 
 Decoding::Decoding(const Model& model, const float* states, const int32_t* lengths, int64_t sentences,
                    const float* const* memories, std::vector<int32_t> banned, int32_t end)
-    : model_(model), kept_(model.decoder.layers.size()), banned_(std::move(banned)), end_(end) {
+    : model_(model), scratch_(model), kept_(model.decoder.layers.size()), banned_(std::move(banned)), end_(end) {
   const int64_t d = model.sizes.d_model;
   int64_t tokens = 0;
   for (int64_t i = 0; i < sentences; i++) {

@@ -80,7 +80,7 @@ void memory(const Model& model, Scratch& scratch, const Memory& unit, const Batc
 void encode(const Model& model, const int64_t* ids, const int32_t* lengths, int64_t documents, int64_t steps,
             float* const* memories, float* states) {
   const Batch batch = layout(lengths, documents * steps);
-  Scratch scratch;
+  Scratch scratch(model);
   embed(model, model.encoder, ids, batch.places.data(), batch.tokens, states);
   size_t unit = 0;
   for (const Layer& layer : model.encoder.layers) {
@@ -103,7 +103,7 @@ void advance(const Model& model, const float* const* inputs, const int32_t* leng
     present.push_back(document);
     tokens += lengths[document];
   }
-  Scratch scratch;
+  Scratch scratch(model);
   Buffer<float> room;
   float* key_values = room.room(tokens * 2 * d);
   size_t unit = 0;

@@ -4,6 +4,8 @@
 
 namespace tram {
 
+constexpr int64_t WORTH_SHARING = 1 << 21;  // multiplications; waking other threads costs more below that
+
 void Linear::set_bias(const Kernels& kernels, const float* bias) {
   panels = (out + kernels.panel - 1) / kernels.panel;
   float* to = bias_.room(panels * kernels.panel);
@@ -51,12 +53,20 @@ void Linear::prepare(const Kernels& kernels, Workspace& work, const float* x, in
   kernels.quantise(x, rows, in, x_stride, values, work.scales.room(rows), padded_);
 }
 
-void Linear::run_panels(const Kernels& kernels, const Workspace& work, const float* x, int64_t rows, int64_t x_stride,
+void Linear::run_panels(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride,
                         float* y, int64_t y_stride, Then then, int64_t first, int64_t last) const {
-  const Product product{x, rows, in, x_stride, bias_.data(), y, out, y_stride, first, last, then};
-  if (!int8_) return kernels.multiply(product, weights_.data());
-  kernels.multiply_int8(product, Int8Weights{small_.data(), scales_.data(), compensation_.data()},
-                        Quantised{work.quantised.data(), work.scales.data(), padded_});
+  const auto some = [&](int64_t from, int64_t to) {
+    float* columns = y + from * kernels.panel;
+    const Product product{x, rows, in, x_stride, bias_.data(), columns, out, y_stride, first + from, first + to, then};
+    if (!int8_) return kernels.multiply(product, weights_.data());
+    kernels.multiply_int8(product, Int8Weights{small_.data(), scales_.data(), compensation_.data()},
+                          Quantised{work.quantised.data(), work.scales.data(), padded_});
+  };
+  const int64_t size = rows * in * (last - first) * kernels.panel;
+  if (work.team && size >= WORTH_SHARING)
+    work.team->run(last - first, some);
+  else
+    some(0, last - first);
 }
 
 void Linear::run(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride, float* y,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "team.h"
 
 namespace tram {
 
@@ -37,6 +38,7 @@ class Buffer {
 
 // Scratch memory of one call; never shared between threads.
 struct Workspace {
+  Team* team = nullptr;  // null: the calling thread alone
   Buffer<unsigned char> quantised;
   Buffer<float> scales;
 };
@@ -50,7 +52,7 @@ class Linear {
            Then then = Then::store) const;
   // The same for some panels only, after `prepare` with the same rows.
   void prepare(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride) const;
-  void run_panels(const Kernels&, const Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y,
+  void run_panels(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y,
                   int64_t y_stride, Then then, int64_t first, int64_t last) const;
   int64_t out = 0, in = 0, panels = 0;
 

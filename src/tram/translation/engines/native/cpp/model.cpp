@@ -6,7 +6,8 @@
 
 namespace tram {
 
-Model::Model(const Kernels& k, const Sizes& s, float scale) : kernels(k), sizes(s), embedding_scale(scale) {
+Model::Model(const Kernels& k, const Sizes& s, float scale, int threads)
+    : kernels(k), sizes(s), embedding_scale(scale), team(threads > 1 ? std::make_unique<Team>(threads) : nullptr) {
   for (Stack* stack : {&encoder, &decoder}) {
     const bool target = stack == &decoder;
     const std::string side = target ? "decoder" : "encoder";
@@ -70,6 +71,8 @@ void embed(const Model& model, const Stack& stack, const int64_t* ids, const int
   for (int64_t row = 0; row < rows; row++) {
     float* to = x + row * d;
     const int64_t id = ids[row];
+    if (id < 0 || id >= table.rows) throw std::out_of_range("an id beyond the vocabulary");
+    if (stack.positions && places[row] >= stack.places) throw std::out_of_range("a sentence beyond the position table");
     if (table.values) {
       const float* from = table.values + id * d;
       for (int64_t i = 0; i < d; i++) to[i] = from[i] * model.embedding_scale;

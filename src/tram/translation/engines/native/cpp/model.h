@@ -46,23 +46,24 @@ struct Stack {
 };
 
 struct Model {
-  Model(const Kernels&, const Sizes&, float embedding_scale);
+  Model(const Kernels&, const Sizes&, float embedding_scale, int threads);
   const Kernels& kernels;
   const Sizes sizes;
   const float embedding_scale;
   Stack encoder, decoder;
   Linear output;
+  const std::unique_ptr<Team> team;  // null: one thread
 
   void add_memory(const std::string& layer);
   std::map<std::string, Linear*> linears;
   std::map<std::string, Norm*> norms;
 
   Layer& layer(const std::string& name);  // "encoder.0"
-  void name_linear(const std::string& name, Linear& linear) { linears[name] = &linear; }
 };
 
 // Memory for the states of one call.
 struct Scratch {
+  explicit Scratch(const Model& model) { work.team = model.team.get(); }
   Workspace work;
   Buffer<float> normed, wide, attended, scores, query;
 };
