@@ -1,14 +1,18 @@
 """Search: the cached beam finds what a slow search without cache, batch and tricks finds."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from helpers import END, START, random_ids, tiny_config, tiny_model
-from tram.model.cache import DecodingCache
 from tram.model.packing import Layout
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.engines.base import Step
+from tram.translation.engines.packed import PackedDecoding
 from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import Hypothesis, search
 
@@ -150,13 +154,13 @@ def test_in_single_precision_neighbours_change_a_score_by_rounding_only(seed: in
 def test_sentences_that_are_done_leave_the_batch(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = lively_model()
     rows = []
-    step = model.decoder.step
+    step = PackedDecoding.step
 
-    def spy(ids: Tensor, decoding: DecodingCache, mask: Tensor | None = None) -> Tensor:
-        rows.append(len(ids))
-        return step(ids, decoding, mask)
+    def spy(self: PackedDecoding, tokens: Sequence[Sequence[int]], parents: Any = None) -> Step:
+        rows.append(len(tokens))
+        return step(self, tokens, parents)
 
-    monkeypatch.setattr(model.decoder, "step", spy)
+    monkeypatch.setattr(PackedDecoding, "step", spy)
     found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam)
     assert rows[0] == len(LIMITS)
     assert rows[1] < len(LIMITS), "at least the sentence with a limit of one token has left"

@@ -1,4 +1,7 @@
-"""The reference engine: the modules of the model, on every device and with every kind of context."""
+"""The reference engine, on every device and with every kind of context.
+
+Plain models on a CPU are decoded with packed weights (`engines.packed`), all others with their modules.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +13,8 @@ from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
-from tram.translation.engines.base import Candidates, Decoding, Engine, Step, merge
+from tram.translation.engines.base import Candidates, Decoding, Engine, Step, merge, weight_versions
+from tram.translation.engines.packed import PackedDecoder, PackedDecoding
 
 
 class TorchEngine(Engine):
@@ -18,13 +22,26 @@ class TorchEngine(Engine):
 
     name = "torch"
 
+    def __init__(self, model: Transformer) -> None:
+        super().__init__(model)
+        self._packed: tuple[list[tuple[int, int]], PackedDecoder | None] | None = None  # and the weights' versions then
+
     def encode(self, ids: Tensor, state: State | None = None, context: Tensor | None = None) -> Encoded:
         """Encode some sentences of each document."""
         return self.model.encode(ids, state, context=context)
 
     def start(self, encoded: Encoded, state: State | None, special: SpecialIds, beam: int) -> Decoding:
         """Begin a search in every sentence of a batch."""
+        if (packed := self._current()) is not None:
+            return PackedDecoding(packed, encoded, state, special, beam)
         return ModuleDecoding(self.model, encoded, state, special, beam)
+
+    def _current(self) -> PackedDecoder | None:
+        """Return the packed decoder, packed again if the weights have changed; None: the modules are needed."""
+        versions = weight_versions(self.model)
+        if self._packed is None or self._packed[0] != versions:
+            self._packed = versions, PackedDecoder.of(self.model)
+        return self._packed[1]
 
     def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:
         """Return the state after one more decoded sentence of each document."""
