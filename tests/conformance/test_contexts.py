@@ -15,6 +15,7 @@ from tram.data.batches import document_ids
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.first_pass import first_translations
 from tram.translation.lockstep import Cursor, Lockstep
 
@@ -192,7 +193,7 @@ def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: in
     with torch.inference_mode():
         cursors = [Cursor(i, document, model.initial_state(1)) for i, document in enumerate(documents)]
         found: list[list[list[int]]] = [[] for _ in documents]
-        for cursor, hypotheses in Lockstep(model, special, beam, documents=2, block=9).run(cursors):
+        for cursor, hypotheses in Lockstep(TorchEngine(model), special, beam, documents=2, block=9).run(cursors):
             found[cursor.number].append(hypotheses[0].ids)
         for document, translations, cursor in zip(documents, found, cursors, strict=True):
             source = document_ids([[special.source(ids) for ids in document]])
@@ -209,7 +210,10 @@ def test_lockstep_continues_a_document_like_a_teacher_forced_pass(name: str) -> 
         state, expected = model.initial_state(1), State.empty()
         for call in calls:
             cursor = Cursor(0, call, state)
-            found = [hypotheses[0].ids for _, hypotheses in Lockstep(model, special, beam=2, block=9).run([cursor])]
+            found = [
+                hypotheses[0].ids
+                for _, hypotheses in Lockstep(TorchEngine(model), special, beam=2, block=9).run([cursor])
+            ]
             state = cursor.state
             source = document_ids([[special.source(ids) for ids in call]])
             target = document_ids([[special.decoder_input(ids) for ids in found]])

@@ -18,6 +18,7 @@ from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.document_state import DocumentState
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import History
 from tram.translation.unit_lockstep import UnitCursor, UnitLockstep
 
@@ -57,7 +58,7 @@ def lockstep_of(name: str, beam: int = 2, together: int = 4, history: History = 
     model = model_of(name)
     units = units_of(model.config, SPECIAL)
     assert units is not None
-    return UnitLockstep(model, SPECIAL, beam, documents=together, history=history, units=units)
+    return UnitLockstep(TorchEngine(model), SPECIAL, beam, documents=together, history=history, units=units)
 
 
 def translate(

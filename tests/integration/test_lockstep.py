@@ -27,6 +27,7 @@ from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.translation.document_state import DocumentState
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Cursor, History, Lockstep
 from tram.translation.translator import Translator
 
@@ -67,7 +68,7 @@ def translate(
         states = states or [model.initial_state(1) for _ in given]
     cursors = [Cursor(i, document, state) for i, (document, state) in enumerate(zip(given, states, strict=True))]
     found = [Result([], [], State.empty()) for _ in given]
-    lockstep = Lockstep(model, SPECIAL, beam, documents=together, block=block, history=history)
+    lockstep = Lockstep(TorchEngine(model), SPECIAL, beam, documents=together, block=block, history=history)
     for cursor, hypotheses in lockstep.run(cursors):
         found[cursor.number].ids.append(hypotheses[0].ids)
         found[cursor.number].scores.append(hypotheses[0].score)

@@ -30,6 +30,7 @@ from tram.model.packing import Layout
 from tram.model.transformer import Transformer
 from tram.progress import Progress
 from tram.text.special_ids import SpecialIds
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import search
 
 if TYPE_CHECKING:
@@ -170,15 +171,15 @@ def random_source(vocabulary: int, tokens: int, chunk: int) -> list[list[int]]:
 @torch.inference_mode()
 def decode_document(model: Transformer, source: list[list[int]]) -> int:
     """Decode greedily chunk by chunk, each as long as its source (with eos), and return the number of tokens."""
-    state = model.initial_state(1)
+    engine, state = TorchEngine(model), model.initial_state(1)
     decoded = 0
     for ids in source:
-        encoded = model.encode(torch.tensor(ids)[None, None], state)
-        best = search(model, encoded, [len(ids)], SPECIAL, beam=1, state=state)[0][0]
+        encoded = engine.encode(torch.tensor(ids)[None, None], state)
+        best = search(engine, encoded, [len(ids)], SPECIAL, beam=1, state=state)[0][0]
         state |= encoded.state
         if best.update_inputs:
             layout = Layout(torch.tensor(SPECIAL.decoder_input(best.ids))[None, None])
-            state = model.advance(best.update_inputs, layout, state)
+            state = engine.advance(best.update_inputs, layout, state)
         decoded += len(best.ids) + 1
     return decoded
 

@@ -10,6 +10,7 @@ from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row
 from tram.config import MemoryConfig, ModelConfig
 from tram.measuring import middle_mean, peak_megabytes
 from tram.model.transformer import Transformer
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Cursor, Lockstep
 
 
@@ -48,7 +49,7 @@ def _decode_document(sentences: int, with_memory: bool, length: int = 25) -> tup
         """Return the seconds of every ten sentences, or of the one sequence."""
         cursor = Cursor(0, part, model.initial_state(1))
         marks = [time.process_time()]  # on one thread: wall time without the share of other programs
-        for number, _ in enumerate(Lockstep(model, SPECIAL, beam=1, documents=1).run([cursor]), 1):
+        for number, _ in enumerate(Lockstep(TorchEngine(model), SPECIAL, beam=1, documents=1).run([cursor]), 1):
             if number % 10 == 0 or len(part) == 1:
                 marks.append(time.process_time())
         return [end - start for start, end in pairwise(marks)]

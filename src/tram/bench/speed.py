@@ -13,6 +13,7 @@ from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 from tram.training.loss import cross_entropy
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import search
 
 
@@ -66,7 +67,7 @@ def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) 
         def we(model: Transformer = ours, ids: Tensor = source) -> None:
             with torch.inference_mode():
                 # Random weights hardly ever choose the end: the limit ends the search, for both alike.
-                search(model, model.encode(ids[None]), [length] * batch, SPECIAL, beam)
+                search(TorchEngine(model), model.encode(ids[None]), [length] * batch, SPECIAL, beam)
 
         def they(model: Any = peer, ids: Tensor = source) -> None:
             with torch.inference_mode():

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tram.errors import InputError
+from tram.progress import plain_warnings
 
 if TYPE_CHECKING:
+    from tram.cli.options import ModelOptions
     from tram.translation.lockstep import History
     from tram.translation.translator import Translator
 
@@ -23,28 +25,38 @@ def translated(
     gold: list[list[str]] | None = None,
 ) -> list[list[str]]:
     """Translate documents, with progress and with warnings as plain sentences."""
-    from tram.progress import Progress, plain_warnings
+    from tram.progress import Progress
 
     with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
 
 
-def load_translator(model: Path | None, device: str, dtype: str, batch: int, **settings: Any) -> "Translator":
-    """Load a model onto a device; refuse a device that this machine does not have.
-
-    settings: other arguments of `Translator.load`.
-    """
+def load_translator(options: "ModelOptions") -> "Translator":
+    """Load the model that a command was given; refuse a device that this machine does not have."""
     import torch
 
     from tram.translation.translator import Translator
 
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=options.device)
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise InputError(f"--device {device}: this machine or this torch has no such device; give cpu") from None
-    translator = Translator.load(model, device, getattr(torch, dtype), **settings)
-    translator.batch = batch
-    return translator
+        raise InputError(
+            f"--device {options.device}: this machine or this torch has no such device; give cpu"
+        ) from None
+    with plain_warnings():
+        return Translator.load(
+            options.model,
+            options.device,
+            getattr(torch, options.dtype),
+            options.beam,
+            options.length_penalty,
+            source=options.source_language,
+            target=options.target_language,
+            adapter=options.adapter,
+            engine=options.engine,
+            precision=options.precision,
+            threads=options.threads,
+        )
 
 
 @contextmanager

@@ -5,19 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tram.cli.console import TOGETHER, cut_like, report, translated
-from tram.cli.options import (
-    Adapter,
-    CorpusFormat,
-    DefaultBeam,
-    History,
-    Json,
-    LengthPenalty,
-    ModelFolder,
-    SourceLanguage,
-    TargetLanguage,
-    writable,
-)
+from tram.cli.console import TOGETHER, cut_like, load_translator, report, translated
+from tram.cli.options import CorpusFormat, History, Json, ModelOptions, with_model_options, writable
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
 
@@ -26,12 +15,13 @@ if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
 
 
+@with_model_options
 def evaluate(
+    options: ModelOptions,
     source: Annotated[Path, typer.Argument(help="Documents to translate.")],
     reference: Annotated[
         Path | None, typer.Argument(help="Their reference translations; not needed if SOURCE has both sides.")
     ] = None,
-    model: ModelFolder = None,
     history: Annotated[
         History, typer.Option(help="What the target memory reads: generated translations, references, or nothing.")
     ] = History.generated,
@@ -39,11 +29,6 @@ def evaluate(
         Path | None,
         typer.Option(callback=writable, help="Write the translations here, in the format of its suffix."),
     ] = None,
-    beam: DefaultBeam = None,
-    length_penalty: LengthPenalty = None,
-    source_language: SourceLanguage = None,
-    target_language: TargetLanguage = None,
-    adapter: Adapter = None,
     compat: Annotated[
         str | None,
         typer.Option(help="`authors`: unsmoothed BLEU on tokenised text, as in the paper's code."),
@@ -68,22 +53,18 @@ def evaluate(
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
     from tram.progress import Progress
-    from tram.translation.translator import Translator
 
     documents = list(read_parallel(source, reference, format))
-    translator = Translator.load(
-        model,
-        beam=beam,
-        length_penalty=length_penalty,
-        source=source_language,
-        target=target_language,
-        adapter=adapter,
-    )
+    translator = load_translator(options)
     sources = [document.source for document in documents]
     gold = [document.target for document in documents]
     hypotheses = translated(translator, sources, history.value, gold)
     results = score_systems(
-        [(str(model or "tram"), hypotheses)], [gold], sources, translator.text, compat=authors(compat, translator.text)
+        [(str(options.model or "tram"), hypotheses)],
+        [gold],
+        sources,
+        translator.text,
+        compat=authors(compat, translator.text),
     )
     table = scores_table(results)
     value: dict[str, Any] = {"systems": results_json(results)}

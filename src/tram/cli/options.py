@@ -1,9 +1,13 @@
-"""Options that several commands share."""
+"""Options that several commands share; those that say which model translates, and how, are `ModelOptions`."""
 
+import functools
+import inspect
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -88,6 +92,34 @@ class DataType(StrEnum):
 
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[DataType, typer.Option(help="Data type of the weights; the 16-bit types are for GPUs.")]
+
+
+class EngineKind(StrEnum):
+    """What computes the translations."""
+
+    auto = "auto"
+    torch = "torch"
+    native = "native"
+
+
+class PrecisionKind(StrEnum):
+    """In what the products of the translations are computed."""
+
+    float32 = "float32"
+    int8 = "int8"
+
+
+Engine = Annotated[
+    EngineKind,
+    typer.Option(help="What computes: native is for CPUs, torch for every device; auto: native where it is possible."),
+]
+Precision = Annotated[
+    PrecisionKind, typer.Option(help="Precision of the products; int8, of the native engine, is faster and rounds.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, max=1024, help="Threads that compute. By default as many as torch uses; tram serve: 1."),
+]
 Batch = Annotated[int, typer.Option(min=1, max=100_000, help="Sentences, or documents, that are translated at once.")]
 
 
@@ -97,3 +129,42 @@ class History(StrEnum):
     generated = "generated"
     gold = "gold"
     none = "none"
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model translates, and how: what `console.load_translator` needs."""
+
+    model: ModelFolder = None
+    beam: DefaultBeam = None
+    length_penalty: LengthPenalty = None
+    source_language: SourceLanguage = None
+    target_language: TargetLanguage = None
+    adapter: Adapter = None
+    device: Device = "cpu"
+    dtype: Dtype = DataType.float32
+    engine: Engine = EngineKind.auto
+    precision: Precision = PrecisionKind.float32
+    threads: Threads = None
+
+
+def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of its parameter `options: ModelOptions` as options of their own."""
+    hints = get_type_hints(ModelOptions, include_extras=True)
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own["options"]
+    shared = {
+        name: field.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, field in inspect.signature(ModelOptions).parameters.items()
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: given[name] for name in own}, options=ModelOptions(**{name: given[name] for name in shared}))
+
+    first = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
+    parameters = [*first, *shared.values()]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    del run.__wrapped__  # type: ignore[attr-defined]
+    return run

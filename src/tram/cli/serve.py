@@ -1,28 +1,19 @@
 """`tram serve`: the HTTP service."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tram.cli.options import (
-    Adapter,
-    DefaultBeam,
-    LengthPenalty,
-    ModelFolder,
-    SourceLanguage,
-    TargetLanguage,
-    finite,
-)
+from tram.cli.options import ModelOptions, finite, with_model_options
 from tram.errors import InputError
 
 
+@with_model_options
 def serve(
-    model: ModelFolder = None,
-    source_language: SourceLanguage = None,
-    target_language: TargetLanguage = None,
-    adapter: Adapter = None,
+    options: ModelOptions,
     host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can connect.")] = (
         "127.0.0.1"
     ),
@@ -36,11 +27,8 @@ def serve(
         float,
         typer.Option(min=0.01, max=100_000, callback=finite, help="Hours after which an unused session is deleted."),
     ] = 24.0,
-    beam: DefaultBeam = None,
-    length_penalty: LengthPenalty = None,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Sentences translated at once.")] = 32,
     queue: Annotated[int, typer.Option(min=1, max=1000, help="Requests that may wait; more get 503.")] = 128,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Threads of the model.")] = 1,
     char_limit: Annotated[
         int, typer.Option(min=0, max=10**9, help="Characters of one request; 0: any number.")
     ] = 100_000,
@@ -69,14 +57,11 @@ def serve(
             f"--host {host}: other machines could use the service without a key; give --keys FILE or --open"
         )
     listener = listen(host, port)  # before the model is loaded, which takes longer
-    import torch
-
+    from tram.cli.console import load_translator
     from tram.files import locked
     from tram.service.keys import Limits
     from tram.service.service import Service, ServiceSettings
-    from tram.translation.translator import Translator
 
-    torch.set_num_threads(threads)
     settings = ServiceSettings(
         limits=Limits(
             characters=char_limit,
@@ -94,13 +79,6 @@ def serve(
         origins=tuple(allow_origin or ()),
     )
     with locked(sessions) if sessions is not None else nullcontext():
-        translator = Translator.load(
-            model,
-            beam=beam,
-            length_penalty=length_penalty,
-            source=source_language,
-            target=target_language,
-            adapter=adapter,
-        )
+        translator = load_translator(replace(options, threads=options.threads or 1))
         service = Service(translator, settings)
         make_server(service).run(sockets=[listener])

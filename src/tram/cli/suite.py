@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tram.cli.console import report
-from tram.cli.options import MANY, Beam, CorpusFormat, History, Json, ModelFolder, Seed
+from tram.cli.console import load_translator, report
+from tram.cli.options import MANY, CorpusFormat, History, Json, ModelOptions, Seed, with_model_options
 from tram.errors import InputError
 from tram.progress import plain_warnings
 
@@ -33,11 +33,12 @@ class SuiteContext(StrEnum):
     all = "all"
 
 
+@with_model_options
 def contrast(
+    options: ModelOptions,
     suite: Annotated[
         Path, typer.Argument(help="JSON lines, as `tram suite` writes; or `agreement`, which comes with tram.")
     ],
-    model: ModelFolder = None,
     history: Annotated[
         History | None,
         typer.Option(
@@ -49,7 +50,6 @@ def contrast(
         SuiteContext,
         typer.Option(help="The context of each item: its own, that of another item (a control), none, or all three."),
     ] = SuiteContext.all,
-    beam: Beam = 5,
     baseline: Annotated[
         Path | None, typer.Option(help="JSON of another model on this suite: the difference from it, paired by item.")
     ] = None,
@@ -62,20 +62,20 @@ def contrast(
     """
     from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
     from tram.evaluation.suite import ContrastiveItem, read_items
-    from tram.translation.translator import Translator
 
     items = read_items(suite)
     contrastive = [item for item in items if isinstance(item, ContrastiveItem)]
     if not contrastive and history not in {None, History.generated}:
         raise InputError(f"--history {history}: {suite} has no translations of its contexts; use generated")
     control = None if baseline is None else read_results(baseline)
-    translator = Translator.load(model, beam=beam)
+    translator = load_translator(options)
     with plain_warnings():
         if contrastive:
             table, value = _contrastive(translator, contrastive, history or History.gold, context)
         else:
             table, value = _generative(translator, items, context)
-    value = {"suite": str(suite), "model": str(model or "tram"), "context": context.value, "beam": beam, **value}
+    about = {"suite": str(suite), "model": str(options.model or "tram"), "context": context.value}
+    value = {**about, "beam": translator.beam, **value}
     if control is not None:
         documents = [getattr(item, "document", None) for item in items]
         differences = compare_suites(value, control, documents)

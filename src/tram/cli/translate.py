@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tram.cli.options import (
-    Adapter,
-    Batch,
-    DataType,
-    DefaultBeam,
-    Device,
-    Dtype,
-    LengthPenalty,
-    ModelFolder,
-    SourceLanguage,
-    TargetLanguage,
-)
+from tram.cli.options import Batch, ModelOptions, with_model_options
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
@@ -34,12 +23,13 @@ if TYPE_CHECKING:
 BINARY = (".docx", ".odt", ".epub")
 
 
+@with_model_options
 def translate(
+    options: ModelOptions,
     sources: Annotated[
         list[str] | None,
         typer.Argument(metavar="[FILE...|-]", help="Files; - or nothing: standard input."),
     ] = None,
-    model: ModelFolder = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -49,7 +39,6 @@ def translate(
             "Without it one text file is printed; several, and packages such as .docx, go beside the originals.",
         ),
     ] = None,
-    beam: DefaultBeam = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
     ] = False,
@@ -60,10 +49,6 @@ def translate(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace translations that exist already (several files).")
     ] = False,
-    length_penalty: LengthPenalty = None,
-    source_language: SourceLanguage = None,
-    target_language: TargetLanguage = None,
-    adapter: Adapter = None,
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
     ] = 1,
@@ -93,8 +78,6 @@ def translate(
             "warnings (repeated, in parts, doubtful); - for standard output.",
         ),
     ] = None,
-    device: Device = "cpu",
-    dtype: Dtype = DataType.float32,
     batch: Batch = 32,
 ) -> None:
     """Translate files and keep their layout; or, with --lines, one sentence per line.
@@ -113,17 +96,8 @@ def translate(
         from tram.files import check_writable
 
         check_writable(output)
-    translator = load_translator(
-        model,
-        device,
-        dtype,
-        batch,
-        beam=beam,
-        length_penalty=length_penalty,
-        source=source_language,
-        target=target_language,
-        adapter=adapter,
-    )
+    translator = load_translator(options)
+    translator.batch = batch
     if n_best > 1:
         with _writer(output) as write, plain_warnings():
             for piece in n_best_lines(translator, read_lines(given[0]), n_best):

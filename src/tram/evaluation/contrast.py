@@ -23,7 +23,7 @@ from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.text.pipeline import Side
 from tram.text.special_ids import PAD
-from tram.translation.lockstep import Cursor, History, Ids, Lockstep
+from tram.translation.lockstep import Cursor, History, Ids
 from tram.translation.translator import Translator
 from tram.translation.unit_lockstep import UnitCursor
 
@@ -205,8 +205,7 @@ def _translate(translator: Translator, contexts: Sequence[_Context]) -> State:
     """Return the state after contexts that the model translates itself."""
     model = translator.model
     cursors = [Cursor(row, context.sources, model.initial_state(1)) for row, context in enumerate(contexts)]
-    lockstep = Lockstep(model, translator.special, translator.beam, translator.length_penalty, translator.batch)
-    for _ in lockstep.run(cursors):
+    for _ in translator.lockstep().run(cursors):
         pass  # only the states at the end are needed
     return State.join([cursor.state for cursor in cursors])
 

@@ -26,7 +26,7 @@ class SharedTranslator(Translator):
 
     def __init__(self, scheduler: Scheduler, cancellation: Cancellation | None = None) -> None:
         own = scheduler.translator
-        super().__init__(own.model, own.text, own.beam, own.length_penalty, own.batch, own.guards)
+        super().__init__(own.model, own.text, own.beam, own.length_penalty, own.batch, own.guards, own.engine)
         self.folder = own.folder
         self.scheduler = scheduler
         self.cancellation = Cancellation() if cancellation is None else cancellation

@@ -14,6 +14,7 @@ from tram.data.batches import document_ids
 from tram.data.budget import costs_when_padded, slices_within
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import length_limit, search
 
 TOKENS = 2048  # of the source that one search covers
@@ -25,6 +26,7 @@ def first_translations(model: Transformer, special: SpecialIds, source: Tensor) 
     places = [(document, sentence) for document, sentence in source.any(-1).nonzero().tolist()]
     lengths = (source != PAD).sum(-1)
     places.sort(key=lambda place: int(lengths[place]))
+    engine = TorchEngine(model)
     cost = costs_when_padded([int(lengths[place]) for place in places])
     with evaluating(model), torch.no_grad():
         for part in slices_within(cost, len(places), TOKENS):
@@ -33,7 +35,7 @@ def first_translations(model: Transformer, special: SpecialIds, source: Tensor) 
             limits = [length_limit(model, special, len(ids) - special.source_extra) for ids in sentences]
             encoded = model.encode(document_ids([[ids] for ids in sentences]).to(model.device))
             for (document, sentence), hypotheses in zip(
-                own, search(model, encoded, limits, special, beam=1), strict=True
+                own, search(engine, encoded, limits, special, beam=1), strict=True
             ):
                 found[document][sentence] = special.decoder_input(hypotheses[0].ids)
     return document_ids(found).to(model.device)

@@ -1,6 +1,6 @@
 """Many documents translated sentence by sentence, in lockstep, each with its own state.
 
-    lockstep = Lockstep(model, special, beam=5)
+    lockstep = Lockstep(engine, special, beam=5)
     for cursor, hypotheses in lockstep.run(cursors): ...      # cursors: documents of sentences as ids
 
 The source side runs ahead in parallel passes over blocks of sentences bounded in tokens, the state carried along; in
@@ -28,6 +28,7 @@ from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.alignment import cross_attention
+from tram.translation.engines.base import Engine
 from tram.translation.first_pass import first_translations
 from tram.translation.search import Hypothesis, length_limit, search
 
@@ -59,7 +60,7 @@ Choose = Callable[[Cursor, list[Hypothesis]], Hypothesis]
 class Lockstep:
     """A way to translate documents together."""
 
-    model: Transformer
+    engine: Engine
     special: SpecialIds
     beam: int = 5
     length_penalty: float = 1.0
@@ -68,6 +69,11 @@ class Lockstep:
     history: History = "generated"
     choose: Choose | None = None  # one of the hypotheses or another translation, without update inputs; None: the first
     alignment: bool = False  # whether to give the best hypotheses their attention
+
+    @property
+    def model(self) -> Transformer:
+        """The model of the engine."""
+        return self.engine.model
 
     @torch.inference_mode()
     def run(self, cursors: Iterable[Cursor | None]) -> Iterator[tuple[Cursor, list[Hypothesis]]]:
@@ -113,14 +119,14 @@ class Lockstep:
         blocks = [self._next_block(cursor, budget) for cursor in cursors]
         if self.history == "none":
             for cursor, block in zip(cursors, blocks, strict=True):
-                self._hand_out([cursor] * len(block), self.model.encode(self._ids([[ids] for ids in block])))
+                self._hand_out([cursor] * len(block), self.engine.encode(self._ids([[ids] for ids in block])))
             return
         self._encode_in_context(cursors, blocks)
 
     def _encode_in_context(self, cursors: list[Cursor], blocks: list[list[Ids]]) -> None:
         """Encode the next sentences of some documents, and make their first translations if the model reads them."""
         source, state = self._ids(blocks), State.join([cursor.state for cursor in cursors])
-        encoded = self.model.encode(source, state)
+        encoded = self.engine.encode(source, state)
         self._hand_out([cursor for cursor, block in zip(cursors, blocks, strict=True) for _ in block], encoded)
         after = encoded.state
         if self.model.makes_first_translations:
@@ -157,7 +163,7 @@ class Lockstep:
         given = self._ids([[self.special.source(sentence)] for sentence in ids])
         encoded = self.model.encoded_before(torch.cat(sources), given, state)
         limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
-        found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty, state)
+        found = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
         if self.choose is not None:
             chosen = map(self.choose, cursors, found)
             found = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, found, strict=True)]
@@ -182,7 +188,7 @@ class Lockstep:
                 return
             inputs = {name: torch.cat([each.update_inputs[name] for each in best]) for name in best[0].update_inputs}
             layout = Layout(self._ids([[self.special.decoder_input(each.ids)] for each in best]))
-            self._put_back(cursors, self.model.advance(inputs, layout, state))
+            self._put_back(cursors, self.engine.advance(inputs, layout, state))
 
     def _read(self, cursors: list[Cursor], encoded: Encoded, targets: list[Ids], state: State | None) -> None:
         """Update the states with given translations; an empty one leaves its document's state as it is."""

@@ -1,6 +1,6 @@
-"""Greedy and beam search with a key-value cache.
+"""Greedy and beam search, whatever engine computes the steps.
 
-    hypotheses = search(model, model.encode(source), limits, special, beam=5)     # per sentence, the best first
+    hypotheses = search(engine, engine.encode(source), limits, special, beam=5)     # per sentence, the best first
 
 A sentence is done when `beam` hypotheses of it have ended and no unfinished one scores better than the worst of them,
 or at its own length limit; then it leaves the batch. The result for a sentence does not depend on its neighbours in
@@ -8,6 +8,7 @@ the batch. With beam 1 this is greedy search. A `Constraint` restricts what hypo
 that they all begin with.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,12 +16,12 @@ import torch
 from torch import Tensor
 
 from tram.errors import InputError
-from tram.model.cache import DecodingCache
 from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.model.transformer import Transformer
-from tram.text.special_ids import PAD, SpecialIds
+from tram.text.special_ids import SpecialIds
 from tram.translation.constraints import Constraint, sentence_limit
+from tram.translation.engines.base import Candidates, Decoding, Engine, Step, merge
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def length_limit(model: Transformer, special: SpecialIds, source: int) -> int:
 
 @torch.inference_mode()
 def search(
-    model: Transformer,
+    engine: Engine,
     encoded: Encoded,
     limits: list[int],
     special: SpecialIds,
@@ -62,24 +63,25 @@ def search(
     the end. constraints: of the first token of each sentence. given: ids after the template with which the target of
     each sentence begins; they are no part of the hypotheses and count in neither limit, length nor score.
     """
-    beam = min(beam, model.vocabulary)
-    found: list[list[Hypothesis]] = [[] for _ in limits]
-    beams = _Beams(model, model.start_decoding(encoded, state), limits, special, beam, length_penalty)
-    if constraints is not None:
-        beams.constraints = [[constraint] for constraint in constraints]
-    if given is not None and any(given):
-        beams.given = _Given(given, model.device)
-        beams.limits += beams.given.lengths
-    while len(beams.sentences):
-        beams.extend()
-        for row, hypothesis in beams.take_finished():
-            i = int(beams.sentences[row])
-            found[i] = sorted([*found[i], hypothesis], key=lambda h: -h.score)[:beam]
-        best = beams.best_unfinished()
-        done = [
-            len(found[i]) == beam and found[i][-1].score >= best[row] for row, i in enumerate(beams.sentences.tolist())
-        ]
-        beams.drop(done)
+    vocabulary = engine.model.vocabulary
+    beam = min(beam, vocabulary)
+    decoding = engine.start(encoded, state, special, beam)
+    if constraints is None and (given is None or not any(given)):
+        found = decoding.run(limits, beam, length_penalty)
+        if found is not None:
+            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in found])
+    sentences = [_Sentence(limit, special, beam, length_penalty) for limit in limits]
+    for sentence, constraint in zip(sentences, constraints or [], strict=constraints is not None):
+        sentence.constraints = [constraint]
+    for sentence, ids in zip(sentences, given or [], strict=given is not None):
+        sentence.given = ids
+        sentence.limit += len(ids)
+    _run(decoding, sentences, special, beam, vocabulary)
+    return _checked([sentence.found for sentence in sentences])
+
+
+def _checked(found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """Refuse sentences without a hypothesis: every one with numbers for probabilities ends at its limit."""
     if not all(found):
         raise InputError(
             "the model's probabilities are not numbers: its weights are too large for its data type or damaged; "
@@ -88,212 +90,152 @@ def search(
     return found
 
 
-class _Given:
-    """The ids with which the target of each sentence begins. ids: (sentences, tokens), padded; lengths: (sentences)."""
+def _run(decoding: Decoding, sentences: "list[_Sentence]", special: SpecialIds, beam: int, vocabulary: int) -> None:
+    """Extend the hypotheses of all sentences token by token; those that are done leave the batch."""
+    for token in special.target_start[:-1]:
+        decoding.step([[token]] * len(sentences))
+    free = all(sentence.is_free for sentence in sentences)
+    live = sentences
+    parents: list[list[int]] | None = None
+    length = 0  # tokens chosen; the end counts, the template does not
+    while live:
+        length += 1
+        step = decoding.step([sentence.last for sentence in live], parents)
+        width = len(live[0].last)
+        # One candidate is enough in greedy search: if it is the end, no other can be better
+        wanted = 1 if beam == 1 else min(2 * beam, width * vocabulary)
+        best = (_best if free else _best_allowed)(step, live, length, wanted, special)
+        for row, sentence in enumerate(live):
+            sentence.extend(best.totals[row], best.parents[row], best.ids[row], length)
+            for hypothesis in sentence.ended:
+                sentence.add(hypothesis, decoding.update_inputs(row, hypothesis.parent))
+        stay = [row for row, sentence in enumerate(live) if not sentence.is_done(length)]
+        if len(stay) < len(live):
+            live = [live[row] for row in stay]
+            if live:
+                decoding.select(stay)
+        parents = [sentence.parents for sentence in live]
 
-    def __init__(self, sequences: Sequence[Sequence[int]], device: torch.device) -> None:
-        longest = max(map(len, sequences))
-        rows = [[*sequence, *[PAD] * (longest - len(sequence))] for sequence in sequences]
-        self.ids = torch.tensor(rows, device=device)
-        self.lengths = torch.tensor([len(sequence) for sequence in sequences], device=device)
 
-    def select(self, sentences: Tensor) -> None:
-        """Keep only these sentences, in this order."""
-        self.ids, self.lengths = self.ids.index_select(0, sentences), self.lengths.index_select(0, sentences)
-
-    def rows(self, step: int) -> Tensor:
-        """Return the sentences whose token number `step`, counted from 0, is given."""
-        return (self.lengths > step).nonzero().squeeze(1)
+def _best(step: Step, live: "list[_Sentence]", length: int, wanted: int, special: SpecialIds) -> Candidates:
+    """Return the best continuations of sentences without constraints and given prefixes."""
+    must_end = [sentence.limit <= length for sentence in live]  # the token being chosen is the last one allowed
+    return step.best([sentence.scores for sentence in live], wanted, must_end if True in must_end else None)
 
 
-class _Beams:
-    """The unfinished hypotheses: `beam` for each sentence that is not done yet."""
+def _best_allowed(step: Step, live: "list[_Sentence]", length: int, wanted: int, special: SpecialIds) -> Candidates:
+    """Return the best continuations that constraints and given prefixes allow."""
+    logits = step.logits()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits[..., list(special.banned)] = -torch.inf
+    normaliser = logits.logsumexp(-1)
+    scores = torch.tensor([sentence.scores for sentence in live], dtype=logits.dtype, device=logits.device)
+    _apply_constraints(logits, live)
+    for row, sentence in enumerate(live):
+        if length <= len(sentence.given):
+            logits[row] = -torch.inf
+            # As large as the normaliser: its log-probability is 0
+            logits[row, :, sentence.given[length - 1]] = normaliser[row]
+        elif sentence.limit <= length:
+            end = logits[row, :, special.end].clone()
+            logits[row] = -torch.inf
+            logits[row, :, special.end] = end
+    top = logits.topk(min(wanted, logits.shape[-1]), dim=-1)
+    return merge(top.values, top.indices, scores - normaliser, wanted)
 
-    def __init__(
-        self,
-        model: Transformer,
-        cache: DecodingCache,
-        limits: list[int],
-        special: SpecialIds,
-        beam: int,
-        penalty: float,
-    ) -> None:
-        device = model.device
-        n = len(limits)
-        self.model = model
-        self.cache = cache
+
+def _apply_constraints(logits: Tensor, live: "list[_Sentence]") -> None:
+    """Make the tokens impossible that a hypothesis may not be continued with."""
+    forbidden: list[tuple[int, int, int]] = []
+    for row, sentence in enumerate(live):
+        for i, constraint in enumerate(sentence.constraints or []):
+            choice = constraint.choice()
+            if choice.only:
+                allowed = logits[row, i, list(choice.only)]
+                logits[row, i] = -torch.inf
+                logits[row, i, list(choice.only)] = allowed
+            else:
+                forbidden += [(row, i, token) for token in choice.forbidden]
+    if forbidden:
+        logits[torch.tensor(forbidden, device=logits.device).unbind(1)] = -torch.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A hypothesis that ends with the present step: the one that is continued with the end, and its score."""
+
+    parent: int
+    score: float
+    ids: list[int]
+
+
+class _Sentence:
+    """A sentence in progress: `beam` unfinished hypotheses of it, and the best finished ones.
+
+    tokens, scores, last, parents, constraints: of every unfinished hypothesis: its ids, its log-probability, its last
+    input, the hypothesis of the step before that it continues, and what may follow.
+    """
+
+    def __init__(self, limit: int, special: SpecialIds, beam: int, penalty: float) -> None:
+        self.limit = limit
+        self.end = special.end
         self.beam = beam
         self.penalty = penalty
-        self.end = special.end
-        self.banned = torch.tensor(special.banned, device=device)
-        self.sentences = torch.arange(n)  # the sentence of each row; on the CPU, for book-keeping
-        self.limits = torch.tensor(limits, device=device)
-        self.tokens = torch.empty((n, 1, 0), dtype=torch.long, device=device)
-        accurate = torch.promote_types(model.tokens.weight.dtype, torch.float32)
-        self.scores = torch.zeros((n, 1), dtype=accurate, device=device)
-        self.ended: list[tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]] = []
-        self.constraints: list[list[Constraint]] | None = None  # of every hypothesis
-        self.given: _Given | None = None
-        # The slot, within its step, of each hypothesis's ancestor at that step: (sentences, beam, steps). The template
-        # has one slot per step; the last id of it is the first one that a token is chosen after.
-        self.ancestors = torch.empty((n, 1, 0), dtype=torch.long, device=device)
-        *template, last = special.target_start
-        self.template = len(template) + 1
-        self.last = torch.full((n, 1), last, device=device)
-        for token in template:
-            self._record_ancestors()
-            model.step(torch.full((n, 1), token, device=device), cache)
+        self.found: list[Hypothesis] = []
+        self.ended: list[_Ended] = []
+        self.given: Sequence[int] = ()
+        self.tokens: list[list[int]] = [[]]
+        self.scores = [0.0]
+        self.last = [special.target_start[-1]]
+        self.parents: list[int] = []
+        self.constraints: list[Constraint] | None = None
 
     @property
-    def length(self) -> int:
-        """Tokens chosen so far, with that of the last step; the end counts, the template does not."""
-        return self.cache.steps - self.template + 1
+    def is_free(self) -> bool:
+        """Whether the search alone decides."""
+        return self.constraints is None and not self.given
 
-    def extend(self) -> None:
-        """Extend every hypothesis by one token and keep the best `beam` unfinished ones."""
-        self._record_ancestors()
-        logits = self.model.step(self.last, self.cache, self._mask())
-        totals, place = self._candidates(logits)
-        self._set_aside_finished(totals, place, logits.shape[-1])
-        self._continue(totals, place, logits.shape[-1])
-
-    def _record_ancestors(self) -> None:
-        """Note that in the step to come every hypothesis occupies its own slot."""
-        n, width = self.ancestors.shape[:2]
-        own = torch.arange(width, device=self.ancestors.device).expand(n, width)[..., None]
-        self.ancestors = torch.cat([self.ancestors, own], dim=-1)
-
-    def _mask(self) -> Tensor | None:
-        """Return where a slot is an ancestor: (sentences, 1, beam, slots). Steps of the template have only one slot."""
-        if self.beam == 1:
-            return None
-        slots = torch.arange(self.beam, device=self.ancestors.device)
-        first = torch.ones_like(self.ancestors[:, :, : self.template], dtype=torch.bool)
-        rest = (self.ancestors[:, :, self.template :, None] == slots).flatten(-2)
-        return torch.cat([first, rest], dim=-1)[:, None]
-
-    def _candidates(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the best 2 · beam continuations of every sentence; at most `beam` of them can be the end.
-
-        → their total scores, and their places as hypothesis · vocabulary + token.
-        """
-        logits = logits.to(self.scores.dtype)
-        logits.index_fill_(-1, self.banned, -torch.inf)
-        normaliser = logits.logsumexp(-1)
-        base = self.scores - normaliser  # the same for all tokens of a hypothesis: their order is the logits'
+    def extend(self, totals: list[float], parents: list[int], ids: list[int], length: int) -> None:
+        """Put aside the hypotheses that end; the best `beam` candidates that do not end are those of the next step."""
+        end, beam = self.end, self.beam
+        self.ended = []
+        if end in ids:
+            divisor = self._divisor(length)
+            skipped = len(self.given)
+            for total, parent, token in zip(totals[:beam], parents, ids, strict=False):
+                if token == end and math.isfinite(total):
+                    self.ended.append(_Ended(parent, total / divisor, self.tokens[parent][skipped:]))
+            going = [i for i, token in enumerate(ids) if token != end]
+            ends = [i for i, token in enumerate(ids) if token == end]
+            chosen = [*going, *ends][:beam]  # the end only where there is nothing else: an impossible hypothesis
+            self.scores = [totals[i] if ids[i] != end else -math.inf for i in chosen]
+            self.parents = [parents[i] for i in chosen]
+            self.last = [ids[i] for i in chosen]
+        else:
+            self.scores, self.parents, self.last = totals[:beam], parents[:beam], ids[:beam]
         if self.constraints is not None:
-            self._apply_constraints(logits, self.constraints)
-        if self.given is not None and len(given := self.given.rows(self.length - 1)):
-            logits[given] = -torch.inf
-            # As large as the normaliser: its log-probability is 0
-            logits[given, :, self.given.ids[given, self.length - 1]] = normaliser[given]
-        at_limit = self.limits <= self.length  # the token being chosen is the last one allowed
-        if bool(at_limit.any()):
-            end = logits[..., self.end].clone()
-            logits[at_limit] = -torch.inf
-            logits[..., self.end] = end
-        width, vocabulary = logits.shape[1:]
-        wanted = min(2 * self.beam, width * vocabulary)
-        rows = logits.topk(min(wanted, vocabulary), dim=-1)  # per hypothesis first: shorter lists to merge
-        best = (rows.values + base[..., None]).flatten(1).topk(wanted, dim=-1)
-        place = rows.indices + torch.arange(width, device=logits.device)[:, None] * vocabulary
-        return best.values, place.flatten(1).gather(1, best.indices)
+            self._advance_constraints(self.constraints, length)
+        self.tokens = [[*self.tokens[parent], token] for parent, token in zip(self.parents, self.last, strict=True)]
 
-    def _apply_constraints(self, logits: Tensor, constraints: list[list[Constraint]]) -> None:
-        """Make the tokens impossible that a hypothesis may not be continued with."""
-        forbidden: list[tuple[int, int, int]] = []
-        for row, hypotheses in enumerate(constraints):
-            for i, constraint in enumerate(hypotheses):
-                choice = constraint.choice()
-                if choice.only:
-                    allowed = logits[row, i, list(choice.only)]
-                    logits[row, i] = -torch.inf
-                    logits[row, i, list(choice.only)] = allowed
-                else:
-                    forbidden += [(row, i, token) for token in choice.forbidden]
-        if forbidden:
-            logits[torch.tensor(forbidden, device=logits.device).unbind(1)] = -torch.inf
-
-    def _advance_constraints(self, constraints: list[list[Constraint]], parents: Tensor) -> list[list[Constraint]]:
-        """Return the constraints after the last token; impossible hypotheses and given tokens change nothing."""
-        possible = self.scores.isfinite()
-        if self.given is not None:
-            possible[self.given.rows(self.length - 1)] = False
-        columns = zip(parents.tolist(), self.last.tolist(), possible.tolist(), strict=True)
-        return [
-            [own[i].after(token) if move else own[i] for i, token, move in zip(*column, strict=True)]
-            for own, column in zip(constraints, columns, strict=True)
+    def _advance_constraints(self, constraints: list[Constraint], length: int) -> None:
+        """Move to the constraints after the last token; impossible hypotheses and given tokens change nothing."""
+        chosen = length > len(self.given)
+        self.constraints = [
+            constraints[parent].after(token) if chosen and math.isfinite(score) else constraints[parent]
+            for parent, token, score in zip(self.parents, self.last, self.scores, strict=True)
         ]
 
-    def _set_aside_finished(self, totals: Tensor, place: Tensor, vocabulary: int) -> None:
-        """Put aside the hypotheses that end now: the end id among the best `beam`."""
-        ends = (place[:, : self.beam] % vocabulary == self.end) & totals[:, : self.beam].isfinite()
-        rows, ranks = ends.nonzero(as_tuple=True)
-        if len(rows):
-            parents = place[rows, ranks] // vocabulary
-            inputs = self._update_inputs(rows, parents)
-            self.ended.append((rows, self.tokens[rows, parents], totals[rows, ranks], inputs))
+    def add(self, ended: _Ended, update_inputs: dict[str, Tensor]) -> None:
+        """Add a finished hypothesis; only the best `beam` are kept."""
+        hypothesis = Hypothesis(ended.ids, ended.score, update_inputs)
+        self.found = sorted([*self.found, hypothesis], key=lambda h: -h.score)[: self.beam]
 
-    def _update_inputs(self, rows: Tensor, hypotheses: Tensor) -> dict[str, Tensor]:
-        """Return the update inputs of all tokens of some hypotheses: (hypotheses, tokens, width) each."""
-        if not self.cache.update_inputs:
-            return {}
-        steps = torch.arange(self.cache.steps, device=rows.device)
-        starts = steps + (steps - self.template).clamp(min=0) * (self.beam - 1)
-        slots = self.ancestors[rows, hypotheses] + starts
-        return {name: inputs[rows[:, None], slots] for name, inputs in self.cache.update_inputs.items()}
+    def is_done(self, length: int) -> bool:
+        """Return whether nothing better can come, or the limit is reached."""
+        if self.limit <= length:
+            return True
+        return len(self.found) == self.beam and self.found[-1].score >= max(self.scores) / self._divisor(length)
 
-    def _continue(self, totals: Tensor, place: Tensor, vocabulary: int) -> None:
-        """Make the best `beam` candidates that do not end the hypotheses of the next step."""
-        ids = place % vocabulary
-        unfinished = torch.where(ids == self.end, -torch.inf, totals)
-        # Stable: equal scores keep their order in any batch
-        order = unfinished.sort(dim=-1, descending=True, stable=True).indices[:, : self.beam]
-        parents = (place // vocabulary).gather(1, order)
-        self.scores = unfinished.gather(1, order)
-        self.last = ids.gather(1, order)
-        if self.constraints is not None:
-            self.constraints = self._advance_constraints(self.constraints, parents)
-        history = parents[..., None].expand(-1, -1, self.tokens.shape[-1])
-        self.tokens = torch.cat([self.tokens.gather(1, history), self.last[..., None]], dim=-1)
-        line = parents[..., None].expand(-1, -1, self.ancestors.shape[-1])
-        self.ancestors = self.ancestors.gather(1, line)
-
-    def take_finished(self) -> list[tuple[int, Hypothesis]]:
-        """Return the hypotheses that have just ended, with the row of their sentence."""
-        finished = []
-        for rows, tokens, totals, inputs in self.ended:
-            skipped = [0] * len(rows) if self.given is None else self.given.lengths[rows].tolist()
-            scores = (totals / self._divisor(rows)).tolist()
-            for i, (row, ids, score) in enumerate(zip(rows.tolist(), tokens.tolist(), scores, strict=True)):
-                own = {name: states[i] for name, states in inputs.items()}
-                finished.append((row, Hypothesis(ids[skipped[i] :], score, own)))
-        self.ended = []
-        return finished
-
-    def best_unfinished(self) -> list[float]:
-        """Return for every sentence the best score, at its present length, of an unfinished hypothesis."""
-        best: list[float] = (self.scores.amax(-1) / self._divisor()).tolist()
-        return best
-
-    def _divisor(self, rows: Tensor | None = None) -> float | Tensor:
-        """Return what scores at the present length are divided by, for each sentence or for those in `rows`."""
-        if self.given is None:
-            return float(self.length**self.penalty)
-        given = self.given.lengths if rows is None else self.given.lengths[rows]
-        return (self.length - given).clamp(min=1).to(self.scores.dtype) ** self.penalty
-
-    def drop(self, done: list[bool]) -> None:
-        """Remove the sentences from the batch that are done or have reached their limit."""
-        over = torch.tensor(done, device=self.limits.device) | (self.limits <= self.length)
-        if not bool(over.any()):
-            return
-        stay = (~over).nonzero().squeeze(1)
-        self.sentences = self.sentences[stay.cpu()]
-        self.cache = self.cache.select(stay)
-        for name in ("limits", "last", "tokens", "ancestors", "scores"):
-            setattr(self, name, getattr(self, name).index_select(0, stay))
-        if self.constraints is not None:
-            self.constraints = [self.constraints[row] for row in stay.tolist()]
-        if self.given is not None:
-            self.given.select(stay)
+    def _divisor(self, length: int) -> float:
+        """Return what scores at this length are divided by."""
+        return float(max(length - len(self.given), 1) ** self.penalty)

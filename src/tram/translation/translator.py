@@ -37,6 +37,9 @@ from tram.text.words import Alignment, words_by_blanks
 from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import Advance, DocumentRun, Remarks, check_pairs, check_sentences, search_parts
+from tram.translation.engines.base import Engine, weight_versions
+from tram.translation.engines.choice import check_engine, load_engine
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -63,8 +66,10 @@ class Translator:
         length_penalty: float = 1.0,
         batch: int = BATCH,
         guards: bool = True,
+        engine: Engine | None = None,
     ) -> None:
         self.model = model.eval()
+        self.engine = TorchEngine(model) if engine is None else engine
         self._text = text
         self.special = SpecialIds() if text is None else text.special
         self.folder: Path | None = None
@@ -95,12 +100,17 @@ class Translator:
         source: str | None = None,
         target: str | None = None,
         adapter: Path | str | None = None,
+        engine: str = "auto",
+        precision: str = "float32",
+        threads: int | None = None,
     ) -> Self:
         """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only.
 
         beam, length_penalty: None: 5 and 1.0, or what an imported model says. source, target: languages, of a model
-        that knows several. adapter: folder of `tram export adapter` with a memory for this model.
+        that knows several. adapter: folder of `tram export adapter` with a memory for this model. engine, precision,
+        threads: what computes the translations (`engines.choice`).
         """
+        check_engine(engine, precision, threads)
         if path is None and not SHIPPED.exists():
             raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
@@ -131,8 +141,9 @@ class Translator:
         translator.folder = folder
         _ = translator.units  # refuses a text pipeline that does not fit
         if rounded:
-            translator._fingerprint = fingerprint(model), translator._versions()
+            translator._fingerprint = fingerprint(model), weight_versions(model)
         model.to(device, dtype)
+        translator.engine = load_engine(model, engine, precision, threads)
         return translator
 
     def save(self, path: Path | str) -> None:
@@ -167,14 +178,10 @@ class Translator:
     @property
     def fingerprint(self) -> str:
         """Twelve digits that stand for the weights; a document state names the model it belongs to by them."""
-        versions = self._versions()
+        versions = weight_versions(self.model)
         if self._fingerprint is None or self._fingerprint[1] != versions:
             self._fingerprint = fingerprint(self.model), versions
         return self._fingerprint[0]
-
-    def _versions(self) -> list[tuple[int, int]]:
-        """Return what changes when a weight is replaced or changed in place."""
-        return [(id(p), 0 if p.is_inference() else p._version) for p in self.model.parameters()]
 
     def start(self) -> DocumentState:
         """Return the state before the first sentence of a document."""
@@ -271,7 +278,7 @@ class Translator:
         self, history: History = "generated", choose: Choose | None = None, alignment: bool = False
     ) -> Lockstep:
         """Return the way in which this translator goes through documents; with units it gives no alignments."""
-        settings = (self.model, self.special, self.beam, self.length_penalty, self.batch)
+        settings = (self.engine, self.special, self.beam, self.length_penalty, self.batch)
         if self.units is None:
             return Lockstep(*settings, history=history, choose=choose, alignment=alignment)
         return UnitLockstep(*settings, history=history, choose=choose, units=self.units)
@@ -379,13 +386,13 @@ class Translator:
         # Each is a document of its own: a context module must not see the others
         source = document_ids([[self.special.source(ids)] for ids in sentences]).to(self.model.device)
         with torch.inference_mode():
-            encoded = self.model.encode(source)
+            encoded = self.engine.encode(source)
         limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
         counts = None
         if self.units is not None:
             counts = [sentence_count(self.model, self.units, [len(ids)]) for ids in sentences]
         return beam_search(
-            self.model, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts
+            self.engine, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts
         )
 
 

@@ -1,6 +1,6 @@
 """Documents translated unit by unit: windows, blocks or segments of several sentences as one sequence.
 
-    lockstep = UnitLockstep(model, special, units=units_of(model.config, special), beam=5)
+    lockstep = UnitLockstep(engine, special, units=units_of(model.config, special), beam=5)
     for cursor, hypotheses in lockstep.run(cursors): ...      # sentence by sentence, like `Lockstep`
 
 Where a unit needs the translation of the one before it, documents go through time in lockstep; otherwise as many units
@@ -113,9 +113,9 @@ class UnitLockstep(Lockstep):
         ]
         limits = [count.limit for count in counts]
         context = torch.tensor([[self.units.context_tokens(unit)] for unit in units], device=self.model.device)
-        encoded = self.model.encode(source, context=context)
+        encoded = self.engine.encode(source, context=context)
         return search(
-            self.model, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts, given=given
+            self.engine, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts, given=given
         )
 
 

@@ -12,6 +12,7 @@ from helpers import END, FIRST_WORD, START, VOCABULARY, random_ids, tiny_config,
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
 from tram.translation.constraints import Choice, Constraint, SentenceCount
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import Hypothesis, search
 
 SPECIAL = SpecialIds()
@@ -108,7 +109,9 @@ def test_a_constrained_search_finds_what_the_slow_one_finds(
         if kind == "count":
             counts = [SentenceCount.of(each, 15, SEPARATOR, END) for each in ([2, 3], [3], [1, 4, 1])]
             constraints, limits = [*counts], [count.limit for count in counts]
-        found = search(model, model.encode(source), limits, SPECIAL, beam, constraints=constraints, given=prefixes)
+        found = search(
+            TorchEngine(model), model.encode(source), limits, SPECIAL, beam, constraints=constraints, given=prefixes
+        )
         for row in range(3):
             ids = source[0, row][source[0, row] != PAD][None, None]
             prefix = prefixes[row] if prefixes else []
@@ -120,9 +123,9 @@ def test_a_constrained_search_finds_what_the_slow_one_finds(
 def test_a_constraint_that_allows_everything_changes_no_bit(seed: int, beam: int) -> None:
     model = lively_model(seed, end=2.0).float()
     encoded = model.encode(random_ids([LENGTHS], seed))
-    plain = search(model, encoded, [9, 12, 7], SPECIAL, beam)
-    assert search(model, encoded, [9, 12, 7], SPECIAL, beam, constraints=[Anything()] * 3) == plain
-    assert search(model, encoded, [9, 12, 7], SPECIAL, beam, given=[[], [], []]) == plain
+    plain = search(TorchEngine(model), encoded, [9, 12, 7], SPECIAL, beam)
+    assert search(TorchEngine(model), encoded, [9, 12, 7], SPECIAL, beam, constraints=[Anything()] * 3) == plain
+    assert search(TorchEngine(model), encoded, [9, 12, 7], SPECIAL, beam, given=[[], [], []]) == plain
 
 
 @torch.no_grad()
@@ -131,7 +134,7 @@ def test_a_given_prefix_counts_in_neither_score_nor_ids() -> None:
     model = lively_model(4, end=2.0)
     source = random_ids([[5]], 4)
     prefix = [9, 12, SEPARATOR]
-    (best, *_) = search(model, model.encode(source), [10], SPECIAL, 3, given=[prefix])[0]
+    (best, *_) = search(TorchEngine(model), model.encode(source), [10], SPECIAL, 3, given=[prefix])[0]
     logits = model(source, torch.tensor([[[START, *prefix, *best.ids]]]))[0, 0]
     logits[:, [PAD, START]] = -torch.inf
     labels = torch.tensor([*best.ids, END])
@@ -156,7 +159,9 @@ def test_there_are_always_as_many_sentences_as_asked_for(
     source = random_ids([[sum(sources) for sources in documents]], seed)
     rooms = [2 * len(sources) + spare for sources in documents]
     counts = [SentenceCount.of(*pair, SEPARATOR, END) for pair in zip(documents, rooms, strict=True)]
-    found = search(model, model.encode(source), [count.limit for count in counts], SPECIAL, beam, constraints=counts)
+    found = search(
+        TorchEngine(model), model.encode(source), [count.limit for count in counts], SPECIAL, beam, constraints=counts
+    )
     for sources, room, hypotheses in zip(documents, rooms, found, strict=True):
         for hypothesis in hypotheses:
             assert hypothesis.ids.count(SEPARATOR) == len(sources) - 1

@@ -17,6 +17,7 @@ from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.text.verbatim import VerbatimRules, find_spans
 from tram.translation.documents import Remarks
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED, Guard, find_problem, split_clauses
 from tram.translation.lockstep import Cursor, History, Lockstep
 from tram.translation.search import Hypothesis
@@ -122,7 +123,7 @@ def test_the_memory_has_read_the_translation_that_was_chosen(beam: int) -> None:
 
     def run(history: History, choose: Callable[[Cursor, list[Hypothesis]], Hypothesis] | None) -> Cursor:
         cursor = Cursor(0, sentences, model.initial_state(1), chosen)
-        list(Lockstep(model, SpecialIds(), beam, history=history, choose=choose).run([cursor]))
+        list(Lockstep(TorchEngine(model), SpecialIds(), beam, history=history, choose=choose).run([cursor]))
         return cursor
 
     guarded = run("generated", lambda cursor, _: Hypothesis(chosen[cursor.done], -1.0)).state.tensors()
@@ -137,7 +138,7 @@ def test_a_model_that_loops_is_contained_counted_and_marked(prepared: Path, memo
     """Random weights loop on most sentences."""
     plain = make_translator(prepared)
     if not memory:
-        plain.model = plain.model.without_context()
+        plain = Translator(plain.model.without_context(), plain.text, guards=False)
     plain.beam = 1
     guarded = Translator(plain.model, plain.text, beam=1)
     document = made_up([3], seed=5)[0].source

@@ -1,14 +1,19 @@
 """Search: the cached beam finds what a slow search without cache, batch and tricks finds."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
 from helpers import END, START, random_ids, tiny_config, tiny_model
-from tram.model.cache import DecodingCache
 from tram.model.packing import Layout
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.engines.base import Step
+from tram.translation.engines.packed import PackedDecoding
+from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import Hypothesis, search
 
 LENGTHS = [3, 11, 1, 6, 17]
@@ -66,7 +71,7 @@ def slow_beam_search(model: Transformer, source: Tensor, limit: int, beam: int, 
 
 
 def found_alone(model: Transformer, ids: Tensor, limit: int, beam: int, penalty: float = 1.0) -> list[Hypothesis]:
-    return search(model, model.encode(ids[ids != PAD][None, None]), [limit], SPECIAL, beam, penalty)[0]
+    return search(TorchEngine(model), model.encode(ids[ids != PAD][None, None]), [limit], SPECIAL, beam, penalty)[0]
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-10) -> None:
@@ -80,7 +85,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: 
 def test_the_cached_search_finds_what_the_slow_search_finds(beam: int, penalty: float, seed: int, norm: str) -> None:
     model = lively_model(seed, norm)
     source = source_ids(seed)
-    found = search(model, model.encode(source), LIMITS, SPECIAL, beam, penalty)
+    found = search(TorchEngine(model), model.encode(source), LIMITS, SPECIAL, beam, penalty)
     for row, hypotheses, limit in zip(source[0], found, LIMITS, strict=True):
         assert_same(hypotheses, slow_beam_search(model, row[row != PAD][None, None], limit, beam, penalty))
 
@@ -88,7 +93,7 @@ def test_the_cached_search_finds_what_the_slow_search_finds(beam: int, penalty: 
 def test_endings_do_not_take_the_place_of_hypotheses_that_go_on() -> None:
     model = lively_model(16, "pre", eos=6)  # often several of the best candidates end at once
     source = source_ids(16)
-    found = search(model, model.encode(source), LIMITS, SPECIAL, beam=5)
+    found = search(TorchEngine(model), model.encode(source), LIMITS, SPECIAL, beam=5)
     for row, hypotheses, limit in zip(source[0], found, LIMITS, strict=True):
         assert_same(hypotheses, slow_beam_search(model, row[row != PAD][None, None], limit, 5, 1.0))
 
@@ -97,7 +102,7 @@ def test_endings_do_not_take_the_place_of_hypotheses_that_go_on() -> None:
 @pytest.mark.parametrize("beam", [1, 5])
 def test_the_cases_of_these_tests_end_at_different_lengths(beam: int, seed: int, norm: str) -> None:
     model = lively_model(seed, norm)
-    found = search(model, model.encode(source_ids(seed)), LIMITS, SPECIAL, beam)
+    found = search(TorchEngine(model), model.encode(source_ids(seed)), LIMITS, SPECIAL, beam)
     lengths = [len(hypotheses[0].ids) + 1 for hypotheses in found]
     assert len(set(lengths)) >= 4
     early = [length < limit for length, limit in zip(lengths, LIMITS, strict=True) if limit > 1]
@@ -110,7 +115,7 @@ def test_the_cases_of_these_tests_end_at_different_lengths(beam: int, seed: int,
 def test_beam_one_takes_the_likeliest_token_every_time(seed: int, norm: str) -> None:
     model = lively_model(seed, norm)
     source = source_ids(seed)
-    found = search(model, model.encode(source), LIMITS, SPECIAL, beam=1)
+    found = search(TorchEngine(model), model.encode(source), LIMITS, SPECIAL, beam=1)
     for row, (hypothesis,), limit in zip(source[0], found, LIMITS, strict=True):
         ids: list[int] = []
         while len(ids) < limit - 1:
@@ -131,7 +136,7 @@ def test_neighbours_order_padding_and_shape_of_the_batch_change_nothing(beam: in
     order = [3, 0, 4, 2, 1]
     padded = torch.nn.functional.pad(source, (0, 3))[:, order]
     for batch in (padded, padded.transpose(0, 1)):
-        found = search(model, model.encode(batch), [LIMITS[i] for i in order], SPECIAL, beam)
+        found = search(TorchEngine(model), model.encode(batch), [LIMITS[i] for i in order], SPECIAL, beam)
         for i, hypotheses in zip(order, found, strict=True):
             assert_same(hypotheses, expected[i], 1e-12)
 
@@ -140,7 +145,7 @@ def test_neighbours_order_padding_and_shape_of_the_batch_change_nothing(beam: in
 def test_in_single_precision_neighbours_change_a_score_by_rounding_only(seed: int, norm: str) -> None:
     model = lively_model(seed, norm).float()
     source = source_ids(seed)
-    found = search(model, model.encode(source), LIMITS, SPECIAL, beam=3)
+    found = search(TorchEngine(model), model.encode(source), LIMITS, SPECIAL, beam=3)
     for row, limit, hypotheses in zip(source[0], LIMITS, found, strict=True):
         assert hypotheses[0].score == pytest.approx(found_alone(model, row, limit, 3)[0].score, abs=1e-4)
 
@@ -149,14 +154,14 @@ def test_in_single_precision_neighbours_change_a_score_by_rounding_only(seed: in
 def test_sentences_that_are_done_leave_the_batch(beam: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = lively_model()
     rows = []
-    step = model.step
+    step = PackedDecoding.step
 
-    def spy(ids: Tensor, decoding: DecodingCache, mask: Tensor | None = None) -> Tensor:
-        rows.append(len(ids))
-        return step(ids, decoding, mask)
+    def spy(self: PackedDecoding, tokens: Sequence[Sequence[int]], parents: Any = None) -> Step:
+        rows.append(len(tokens))
+        return step(self, tokens, parents)
 
-    monkeypatch.setattr(model, "step", spy)
-    found = search(model, model.encode(source_ids()), LIMITS, SPECIAL, beam)
+    monkeypatch.setattr(PackedDecoding, "step", spy)
+    found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam)
     assert rows[0] == len(LIMITS)
     assert rows[1] < len(LIMITS), "at least the sentence with a limit of one token has left"
     assert rows == sorted(rows, reverse=True)
@@ -169,7 +174,7 @@ def test_sentences_that_are_done_leave_the_batch(beam: int, monkeypatch: pytest.
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 def test_the_n_best_are_sorted_and_distinct(penalty: float, seed: int, norm: str) -> None:
     model = lively_model(seed, norm)
-    found = search(model, model.encode(source_ids(seed)), LIMITS, SPECIAL, 5, penalty)
+    found = search(TorchEngine(model), model.encode(source_ids(seed)), LIMITS, SPECIAL, 5, penalty)
     for hypotheses, limit in zip(found, LIMITS, strict=True):
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -180,13 +185,13 @@ def test_the_n_best_are_sorted_and_distinct(penalty: float, seed: int, norm: str
 @pytest.mark.parametrize("beam", [1, 5])
 def test_a_limit_counts_eos_and_is_kept_by_a_model_that_never_wants_to_end(beam: int) -> None:
     model = lively_model(eos=-1000)
-    found = search(model, model.encode(source_ids()), LIMITS, SPECIAL, beam)
+    found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam)
     assert [{len(h.ids) for h in hypotheses} for hypotheses in found] == [{limit - 1} for limit in LIMITS]
 
 
 def test_a_model_that_ends_at_once_gives_an_empty_translation() -> None:
     model = lively_model(eos=1000)
-    found = search(model, model.encode(source_ids()), LIMITS, SPECIAL, beam=1)
+    found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam=1)
     assert [[h.ids for h in hypotheses] for hypotheses in found] == [[[]]] * len(LIMITS)
 
 
@@ -195,7 +200,7 @@ def test_padding_and_bos_are_never_chosen(token: int) -> None:
     model = lively_model()
     with torch.no_grad():
         model.bias[token] += 100  # type: ignore[index]
-    found = search(model, model.encode(source_ids()), LIMITS, SPECIAL, beam=3)
+    found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam=3)
     assert all(not {PAD, START, END} & set(h.ids) for hypotheses in found for h in hypotheses)
 
 
@@ -215,8 +220,8 @@ def test_a_search_leaves_the_model_and_its_encoding_as_they_were() -> None:
     model = lively_model()
     encoded = model.encode(source_ids())
     before = encoded.states.clone()
-    first = search(model, encoded, LIMITS, SPECIAL, beam=3)
-    second = search(model, encoded, LIMITS, SPECIAL, beam=3)
+    first = search(TorchEngine(model), encoded, LIMITS, SPECIAL, beam=3)
+    second = search(TorchEngine(model), encoded, LIMITS, SPECIAL, beam=3)
     assert torch.equal(encoded.states, before)
     assert first == second
 
@@ -235,7 +240,7 @@ def test_a_forced_prefix_precedes_the_translation_and_is_no_part_of_it(beam: int
         model.bias[END] += 2.5  # type: ignore[index]
         source = random_ids([[5], [3]], 2)
         state = model.initial_state(2)
-        found = search(model, model.encode(source), [9, 9], PREFIXED, beam, 1.0, state)
+        found = search(TorchEngine(model), model.encode(source), [9, 9], PREFIXED, beam, 1.0, state)
         for row, hypotheses in enumerate(found):
             best = hypotheses[0]
             assert 6 not in best.ids
@@ -254,7 +259,7 @@ def test_a_forced_prefix_precedes_the_translation_and_is_no_part_of_it(beam: int
 def test_greedy_search_after_a_prefix_takes_the_best_token_each_time() -> None:
     model = lively_model()
     source = random_ids([[6]], 3)
-    (found,) = search(model, model.encode(source), [8], PREFIXED, beam=1)
+    (found,) = search(TorchEngine(model), model.encode(source), [8], PREFIXED, beam=1)
     ids: list[int] = []
     with torch.no_grad():
         while len(ids) < 7:

@@ -1,0 +1,143 @@
+// Which kernels run: the best set that the processor announces and whose self-test passes. Virtual machines announce
+// instructions that they do not have, so a set is tried once on small numbers with SIGILL caught.
+#include <setjmp.h>
+#include <signal.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "kernels.h"
+#include "linear.h"
+
+namespace tram {
+namespace {
+
+bool announced(const Kernels* kernels) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (kernels == avx512_kernels())
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
+  if (kernels == avx2_kernels()) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+  return kernels == portable_kernels();
+}
+
+bool near(float a, double b) { return std::fabs(a - b) <= 1e-3 * (1 + std::fabs(b)); }
+
+// Every kernel once, against sums written the plain way.
+bool computes(const Kernels& kernels) {
+  const int rows = 7, in = 37, out = 70;
+  std::vector<float> x(rows * in), w(out * in), bias(out), y(rows * out), whole(out, 1.0f);
+  std::vector<int8_t> w8(out * in);
+  for (int i = 0; i < rows * in; i++) x[i] = static_cast<float>((i * 37) % 101 - 50) / 25.0f;
+  for (int i = 0; i < out * in; i++) w8[i] = static_cast<int8_t>((i * 53) % 255 - 127), w[i] = static_cast<float>(w8[i]);
+  for (int i = 0; i < out; i++) bias[i] = static_cast<float>(i);
+  Linear plain, small;
+  plain.set(kernels, w.data(), bias.data(), out, in);
+  small.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in);
+  Workspace work;
+  for (Linear* linear : {&plain, &small}) {
+    linear->run(kernels, work, x.data(), rows, in, y.data(), out);
+    for (int r = 0; r < rows; r++)
+      for (int o = 0; o < out; o++) {
+        double largest = 0, sum = bias[o];
+        for (int i = 0; i < in; i++) largest = std::max(largest, std::fabs(static_cast<double>(x[r * in + i])));
+        const double unit = linear == &small ? largest / 127 : 0;
+        for (int i = 0; i < in; i++) {
+          const double v = x[r * in + i];
+          sum += (unit > 0 ? std::nearbyint(v / unit) * unit : v) * w[o * in + i];
+        }
+        // A half may round the other way in double precision: one unit of one activation
+        if (std::fabs(y[r * out + o] - sum) > 1e-3 * (1 + std::fabs(sum)) + 127 * unit) return false;
+      }
+  }
+  std::vector<float> normed(in), ones(in, 1.0f), zeros(in, 0.0f);
+  kernels.layer_norm(x.data(), normed.data(), 1, in, ones.data(), zeros.data());
+  double mean = 0, square = 0;
+  for (float v : normed) mean += v / in, square += v * v / in;
+  if (!near(1 + static_cast<float>(mean), 1) || !near(static_cast<float>(square), 1)) return false;
+  for (Activation activation : {Activation::relu, Activation::gelu, Activation::swish}) {
+    std::vector<float> values(x.begin(), x.begin() + in);
+    kernels.activate(values.data(), in, activation);
+    for (int i = 0; i < in; i++) {
+      const double v = x[i];
+      const double wanted = activation == Activation::relu   ? std::max(v, 0.0)
+                            : activation == Activation::gelu ? v * 0.5 * std::erfc(-v / std::sqrt(2.0))
+                                                             : v / (1 + std::exp(-v));
+      if (!near(values[i], wanted)) return false;
+    }
+  }
+  std::vector<float> scores(8), attended(18);
+  kernels.attend(Query{x.data(), x.data(), w.data(), in, nullptr, 4, 2, 9, scores.data(), attended.data()});
+  for (int head = 0; head < 2; head++) {
+    double sum = 0, total = 0;
+    for (int j = 0; j < 4; j++) {
+      double s = 0;
+      for (int i = 0; i < 9; i++) s += x[head * 9 + i] * x[j * in + head * 9 + i];
+      sum += std::exp(s / 3), total += std::exp(s / 3) * w[j * in + head * 9];
+    }
+    if (!near(attended[head * 9], total / sum)) return false;
+  }
+  Candidate best[3];
+  RowScan scan{-3e38f, 0, 0, 3, 0, best};
+  kernels.scan(x.data(), in, 0, scan);
+  double sum = 0, most = -1e30;
+  for (int i = 0; i < in; i++) sum += std::exp(static_cast<double>(x[i])), most = std::max<double>(most, x[i]);
+  return near(scan.max + std::log(scan.sum), std::log(sum)) && near(best[0].value, most) && scan.count == 3;
+}
+
+thread_local sigjmp_buf back;
+thread_local bool probing = false;
+struct sigaction before;
+
+void on_illegal(int number, siginfo_t* info, void* context) {
+  if (probing) siglongjmp(back, 1);
+  if ((before.sa_flags & SA_SIGINFO) && before.sa_sigaction) {
+    before.sa_sigaction(number, info, context);
+  } else {
+    signal(number, SIG_DFL);  // not ours: happens again, and ends the process as it would have
+  }
+}
+
+bool survives(const Kernels& kernels) {
+  struct sigaction action {};
+  action.sa_sigaction = on_illegal;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGILL, &action, &before)) return false;
+  volatile bool passed = false;
+  if (!sigsetjmp(back, 1)) {
+    probing = true;
+    passed = computes(kernels);
+  }
+  probing = false;
+  sigaction(SIGILL, &before, nullptr);
+  return passed;
+}
+
+}  // namespace
+
+const Kernels* choose_kernels(const char* name) {
+  static std::mutex mutex;
+  static int known[3] = {-1, -1, -1};  // whether a set can run; −1: not tried yet
+  std::lock_guard<std::mutex> lock(mutex);
+#if defined(__x86_64__)
+  const Kernels* sets[] = {avx512_kernels(), avx2_kernels(), portable_kernels()};
+#else
+  const Kernels* sets[] = {portable_kernels()};
+#endif
+  int number = 0;
+  for (const Kernels* kernels : sets) {
+    int& works = known[number++];
+    if (name && *name && std::strcmp(name, kernels->name)) continue;
+    if (works < 0) works = announced(kernels) && survives(*kernels);
+    if (works) return kernels;
+  }
+  return nullptr;
+}
+
+}  // namespace tram

@@ -1,0 +1,16 @@
+#pragma once
+#include "model.h"
+
+namespace tram {
+
+// Encodes the sentences of some documents. ids: of all tokens, sentence by sentence; lengths: (documents · steps), 0
+// for a sentence that is not there; memories: of the encoder's layers that have one, (documents, slots, d_model) each,
+// replaced by those after the last sentence; states: (tokens, d_model).
+void encode(const Model&, const int64_t* ids, const int32_t* lengths, int64_t documents, int64_t steps,
+            float* const* memories, float* states);
+
+// Replaces the decoder's memories by those after one more sentence. inputs: by layer with a memory, (tokens, d_model).
+void advance(const Model&, const float* const* inputs, const int32_t* lengths, int64_t documents,
+             float* const* memories);
+
+}  // namespace tram
