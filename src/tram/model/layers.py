@@ -17,7 +17,7 @@ from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
 from tram.model.contexts.base import AttentionContext, Host, OwnTokens, Passage, Result, SublayerContext
 from tram.model.packing import Blocks, Layout
-from tram.model.positions import fairseq_sinusoids, sinusoids
+from tram.model.positions import fairseq_sinusoids, sinusoids, table
 from tram.model.state import ContextState
 
 
@@ -58,8 +58,7 @@ class Embeddings(nn.Module):
             nn.init.normal_(self.positions, std=0.02)
         else:
             wave = sinusoids if config.positions == "sinusoidal" else fairseq_sinusoids
-            table = wave(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
-            self.register_buffer("positions", table, persistent=False)
+            self.register_buffer("positions", table(wave, rows, config.d_model), persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 
