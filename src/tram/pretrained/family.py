@@ -17,8 +17,8 @@ from tram.pretrained.hub import EXTRA, ModelFiles
 from tram.text.languages import short_code
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Origin, PretrainedText, SearchDefaults, SubwordFiles, Template
-from tram.text.sentencepieces import SHIFT
 from tram.text.special_ids import PAD
+from tram.text.subwords import SHIFT
 
 TOKENIZER = "tokenizer.json"
 REBUILT = "subwords.json"  # a tokenizer.json as transformers rebuilds it
