@@ -12,8 +12,8 @@ out=${1:-runs/pretrained/out}
 seed=${2:-1}
 
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-contrast() { # NAME MODEL [OPTION ...]
-    [ -e "$out/$1.json" ] || tram contrast "$out/suite.jsonl" --model "$2" "${@:3}" --json "$out/$1.json"
+contrast() { # NAME MODEL
+    [ -e "$out/$1.json" ] || tram contrast "$out/suite.jsonl" --model "$2" --json "$out/$1.json"
 }
 
 say "1  Generate documents from a small grammar ($out/raw)"
@@ -38,11 +38,11 @@ tram train configs/pretrained-synthetic.yaml data="$out/data" output="$out/memor
 say "6  The memory as an adapter; the rest of the model must still be the base ($out/adapter)"
 [ -e "$out/adapter/README.md" ] || tram export adapter "$out/memory" "$out/adapter" --base "$out/base"
 
-say "7  Score the base, the base with the adapter, and that with the memory reset before each item"
+say "7  Score the base, and the base with the adapter, also with the context of another item and with none"
+[ -e "$out/whole/README.md" ] || tram export tram "$out/base" "$out/whole" --adapter "$out/adapter"
 [ -e "$out/suite.jsonl" ] || python runs/pretrained/table.py suite "$out/raw/suite.jsonl" "$out/suite.jsonl"
 contrast sentence "$out/base"
-contrast memory "$out/base" --adapter "$out/adapter"
-contrast reset "$out/base" --adapter "$out/adapter" --history none
+contrast memory "$out/whole"
 
 say "8  All results in one table"
-python runs/pretrained/table.py synthetic "$out"
+python runs/pretrained/table.py gather "$out/results.json" --synthetic "$out"
