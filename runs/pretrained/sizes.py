@@ -1,9 +1,10 @@
-"""Measure time and peak memory of import, translation and one update of finetuning, at the sizes of real models.
+"""Measure speed and peak memory of import, translation and finetuning, at the sizes of real models.
 
     python runs/pretrained/sizes.py OUT [--size opus-mt nllb-600m]
 
-The weights are random (`stand_in.py`), which changes neither. Every command runs in a process of its own; its peak is
-the largest resident size that the system has counted for it, the libraries included.
+The weights are random (`stand_in.py`), which changes neither; translations run to their limit. Every command runs in a
+process of its own; its peak is the largest resident size that the system has counted for it (`ru_maxrss`), libraries
+and mapped pages of files included. OUT/sizes.json holds the numbers.
 """
 
 import argparse
@@ -22,12 +23,24 @@ finetune:
   start: {model}
   freeze: base
   memory: {{read: {read}}}
-  updates: 1
+  updates: 3
   warmup: 1
   documents: 2
   tokens: 1024
   window: [5, 10]
   evaluate_every: 10
+  log_every: 1
+"""
+
+# Of MODEL, SENTENCES and a file for the result: eight sentences at once, with the model's own beam
+TRANSLATE = """\
+import json, pathlib, sys, time
+from tram import Translator
+translator = Translator.load(sys.argv[1])
+ids = translator.text.encode(pathlib.Path(sys.argv[2]).read_text().splitlines(), "source")
+began = time.monotonic()
+tokens = sum(len(hypotheses[0][0]) + 1 for hypotheses in translator.translate_ids(ids))
+pathlib.Path(sys.argv[3]).write_text(json.dumps({"tokens/s": round(tokens / (time.monotonic() - began), 1)}))
 """
 
 
@@ -51,21 +64,30 @@ def measure(out: Path, corpus: Path, size: str) -> dict[str, dict[str, float]]:
         measured(Path(__file__).with_name("stand_in.py"), *pair, out / "foreign", "--size", size)
     weights = (out / "foreign" / "model.safetensors").stat().st_size / 2**20
     target = ["--target", "de"] if size == "nllb-600m" else []
-    sentence = out / "sentence.txt"
-    sentence.write_text((corpus / "test.en").read_text(encoding="utf-8").splitlines()[0] + "\n", encoding="utf-8")
+    sentences = out / "sentences.txt"
+    lines = (corpus / "test.en").read_text(encoding="utf-8").split("\n")
+    sentences.write_text("\n".join([line for line in lines if line][:8]), encoding="utf-8")
     config = out / "config.yaml"
     read = "scaled" if size == "nllb-600m" else "add"
     config.write_text(CONFIG.format(data=out / "data", output=out / "run", model=out / "model", read=read))
     results = {"file": {"megabytes": round(weights)}}
     results["start of tram and torch alone"] = measured("-c", "import torch, tram.model.folder")
     results["import"] = measured("tram", "import", "hf", out / "foreign", out / "model", *target)
-    results["translate one sentence"] = measured("tram", "translate", sentence, "--lines", "--model", out / "model")
+    results["translate"] = measured("-c", TRANSLATE, out / "model", sentences, out / "speed.json")
+    results["translate"] |= json.loads((out / "speed.json").read_text())
     results["prepare"] = measured("tram", "prepare", out / "data", "--train", *pair, "--text", out / "model")
-    results["finetune: one update"] = measured("tram", "train", config)
+    results["finetune a memory, base frozen"] = measured("tram", "train", config) | training_speed(out / "run")
     results["export of the adapter"] = measured("tram", "export", "adapter", out / "run", out / "adapter")
     adapter = (out / "adapter" / "memory.safetensors").stat().st_size / 1e6
     print(f"{size}: file {weights:,.0f} MB, adapter {adapter:.1f} MB")
     return results
+
+
+def training_speed(run: Path) -> dict[str, float]:
+    """Return the target tokens per second of a run's updates after the first one."""
+    lines = [json.loads(line) for line in (run / "finetune" / "metrics.jsonl").read_text().splitlines()]
+    first, *_, last = [line for line in lines if "tokens" in line]
+    return {"tokens/s": round((last["tokens"] - first["tokens"]) / (last["seconds"] - first["seconds"]), 1)}
 
 
 def measured(*command: object) -> dict[str, float]:
@@ -78,7 +100,8 @@ def measured(*command: object) -> dict[str, float]:
     if process.returncode:
         sys.exit(f"{' '.join(arguments)}: ended with code {process.returncode}")
     found = {"seconds": round(time.monotonic() - began, 1), "megabytes": round(usage.ru_maxrss / 1024)}
-    print(f"{found['seconds']:7.1f} s, peak {found['megabytes']:6,} MB: {' '.join(arguments)}", flush=True)
+    shown = " ".join(each for each in arguments if each != TRANSLATE)
+    print(f"{found['seconds']:7.1f} s, peak {found['megabytes']:6,} MB: {shown}", flush=True)
     return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 # (0: as many as there are tokens).
 SIZES = {
     "tiny": (32, 2, 64, 1, 128, 0),
-    "small": (128, 4, 512, 2, 128, 0),
+    "small": (96, 4, 384, 2, 128, 0),
     "opus-mt": (512, 8, 2048, 6, 512, 58_101),
     "nllb-600m": (1024, 16, 4096, 12, 1024, 256_206),
 }

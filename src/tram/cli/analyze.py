@@ -10,17 +10,18 @@ from contextlib import contextmanager
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tram.cli.console import exit_on_interrupt
-from tram.cli.options import MANY, Beam, finite, writable_folder
+from tram.cli.options import MANY, Adapter, Beam, SourceLanguage, TargetLanguage, finite, writable_folder
 from tram.errors import InputError
 
 if TYPE_CHECKING:
     from tram.analysis.report import Report
     from tram.analysis.variants import Recipe
+    from tram.translation.translator import Translator
 
 app = typer.Typer(
     help="Make the paper's figures and tables for your own models.", no_args_is_help=True, rich_markup_mode=None
@@ -54,6 +55,9 @@ def position(
     baseline_hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --baseline.")] = None,
     bin: Annotated[int, typer.Option(min=1, max=MANY, help="Sentences per bin.")] = 10,
     beam: Beam = 5,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
 ) -> None:
     """Compare s-BLEU with a baseline by the sentence's index in its document."""
     from tram.analysis.plots import need_matplotlib
@@ -61,16 +65,21 @@ def position(
     from tram.data.corpus import read_parallel
 
     need_matplotlib()
+    if adapter is not None and model is None:
+        raise InputError(f"--adapter {adapter}: needs its base; give --model")
     names = (
-        system_name("--model", model, "--hypothesis", hypothesis),
+        with_adapter(system_name("--model", model, "--hypothesis", hypothesis), adapter),
         system_name("--baseline", baseline, "--baseline-hypothesis", baseline_hypothesis),
     )
     documents = list(read_parallel(source, reference))
     references = [document.target for document in documents]
     sources = [document.source for document in documents]
+    languages = source_language, target_language
     system, base = (
-        translate_with(folder, sources, beam) if file is None else read_translations(file, references)
-        for folder, file in ((model, hypothesis), (baseline, baseline_hypothesis))
+        translate_with(folder, sources, beam, memory, languages)
+        if file is None
+        else read_translations(file, references)
+        for folder, file, memory in ((model, hypothesis, adapter), (baseline, baseline_hypothesis, None))
     )
     write_report(analysis(system, base, references, names, size=bin), output)
 
@@ -84,13 +93,18 @@ def attribution(
     documents: MaxDocuments = None,
     longest: Annotated[int, typer.Option(min=1, max=MANY, help="All distances over this share one range.")] = 100,
     bin: Annotated[int, typer.Option(min=1, max=MANY, help="Distances per range.")] = 10,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
 ) -> None:
     """Measure the gradient of a sentence's loss with respect to earlier sentences, by distance."""
     from tram.analysis.attribution import attribution as analysis
     from tram.analysis.scoring import read_test_documents
-    from tram.translation.translator import Translator
 
-    models = [(str(folder), Translator.load(folder)) for folder in model]
+    if adapter is not None and len(model) > 1:
+        raise InputError(f"--adapter {adapter}: is for one --model, not for {len(model)}; give its base alone")
+    languages = source_language, target_language
+    models = [(with_adapter(str(folder), adapter), load(folder, adapter, languages)) for folder in model]
     test = read_test_documents(source, reference, documents)
     write_report(analysis(models, test, size=bin, longest=longest), output)
 
@@ -102,14 +116,18 @@ def planted(
     output: Output,
     items: Annotated[int, typer.Option(min=1, max=MANY, help="Maximum number of items per distance.")] = 60,
     longest: Annotated[int, typer.Option(min=2, max=MANY, help="Maximum distance.")] = 20,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
 ) -> None:
     """Measure gradient and effect of the sentences before each item of a contrastive suite, by planted distance."""
     from tram.analysis.planted import planted as analysis
     from tram.evaluation.suite import read_suite
-    from tram.translation.translator import Translator
 
     all_items = read_suite(suite)
-    write_report(analysis(str(model), Translator.load(model), all_items, most=items, longest=longest), output)
+    translator = load(model, adapter, (source_language, target_language))
+    name = with_adapter(str(model), adapter)
+    write_report(analysis(name, translator, all_items, most=items, longest=longest), output)
 
 
 class RankOption(StrEnum):
@@ -144,18 +162,21 @@ def attention(
         typer.Option(help="Rank paths by what the later word loses without the earlier one (effect), or by attention."),
     ] = RankOption.effect,
     reach: Annotated[int, typer.Option(min=1, max=MANY, help="How many sentences back the search goes.")] = 3,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
 ) -> None:
     """Show maps of update and output attention, and find the strongest paths word → slot → later word."""
     from tram.analysis.attention import attention as analysis
     from tram.data.corpus import read_parallel
-    from tram.translation.translator import Translator
 
     found = dict(enumerate(read_parallel(source, reference), start=1))
     if document is not None and document not in found:
         raise InputError(f"{source}: has {len(found)} documents; give a --document from 1 to {len(found)}")
     chosen = {document: found[document]} if document else dict(islice(found.items(), documents))
-    translator = Translator.load(model)
-    report = analysis(str(model), translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach)
+    translator = load(model, adapter, (source_language, target_language))
+    name = with_adapter(str(model), adapter)
+    report = analysis(name, translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach)
     write_report(report, output)
 
 
@@ -169,19 +190,23 @@ def analyze_all(
     documents: MaxDocuments = None,
     bin: Annotated[int, typer.Option(min=1, max=MANY, help="Sentences per bin of `position` and `attribution`.")] = 10,
     tokens: Annotated[str, typer.Option(help="Document lengths in tokens, for `complexity`.")] = "100,200,500,1000",
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
+    adapter: Adapter = None,
 ) -> None:
     """Run all analyses that need no training, and write one page, OUTPUT/index.html, with all reports in OUTPUT."""
     from tram.analysis.page import write_page
     from tram.model.folder import find_model
 
     folder = find_model(model).resolve()
+    how: dict[str, Any] = {"source_language": source_language, "target_language": target_language, "adapter": adapter}
     if baseline is not None:
         with skip_on_input_error("position"):
-            position(source, reference, output, model=model, baseline=baseline, bin=bin)
+            position(source, reference, output, model=model, baseline=baseline, bin=bin, **how)
     with skip_on_input_error("attribution"):
-        attribution(source, reference, [model], output, documents=documents, bin=bin)
+        attribution(source, reference, [model], output, documents=documents, bin=bin, **how)
     with skip_on_input_error("attention"):
-        attention(source, reference, model, output)
+        attention(source, reference, model, output, **how)
     with skip_on_input_error("complexity"):
         complexity(output, model=model, tokens=tokens)
     if (folder.parent / "metrics.jsonl").exists() and folder.parent.name == "finetune":
@@ -207,13 +232,29 @@ def system_name(option: str, model: Path | None, other: str, file: Path | None) 
     return str(given)
 
 
-def translate_with(folder: Path | None, sources: list[list[str]], beam: int) -> list[list[str]]:
-    """Translate documents with a model."""
-    from tram.cli.console import translated
+Languages = tuple[str | None, str | None]  # of source and target; None: those of the model
+
+
+def load(folder: Path, adapter: Path | None, languages: Languages, beam: int | None = None) -> "Translator":
+    """Load a model, with an adapter if there is one."""
     from tram.translation.translator import Translator
 
+    return Translator.load(folder, beam=beam, adapter=adapter, source=languages[0], target=languages[1])
+
+
+def with_adapter(name: str, adapter: Path | None) -> str:
+    """Return the name of a system in a report: that of its model and of its adapter."""
+    return name if adapter is None else f"{name} + {adapter}"
+
+
+def translate_with(
+    folder: Path | None, sources: list[list[str]], beam: int, adapter: Path | None, languages: Languages
+) -> list[list[str]]:
+    """Translate documents with a model."""
+    from tram.cli.console import translated
+
     assert folder is not None
-    return translated(Translator.load(folder, beam=beam), sources)
+    return translated(load(folder, adapter, languages, beam), sources)
 
 
 def read_translations(path: Path, references: list[list[str]]) -> list[list[str]]:

@@ -27,7 +27,7 @@ from tram.model.contexts.base import (
 )
 from tram.model.document_rows import SourceRows
 from tram.model.packing import Blocks, Layout
-from tram.model.positions import fairseq_sinusoids, sinusoids
+from tram.model.positions import fairseq_sinusoids, sinusoids, table
 from tram.model.state import ContextState
 
 
@@ -72,8 +72,7 @@ class Embeddings(nn.Module):
             wave = sinusoids if config.positions == "sinusoidal" else fairseq_sinusoids
             if self.by_segment and config.context is not None and (rule := config.context.segment) is not None:
                 rows = max(rows, 2 * (rule.tokens or 0) + config.position_offset)  # translations may be longer
-            table = wave(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
-            self.register_buffer("positions", table, persistent=False)
+            self.register_buffer("positions", table(wave, rows, config.d_model), persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 

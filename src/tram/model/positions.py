@@ -1,9 +1,20 @@
 """Sinusoidal encodings of positions and distances."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+
+def table(wave: Callable[[Tensor, int], Tensor], rows: int, width: int) -> Tensor:
+    """Return the encodings of the first places: (rows, width), in the default precision.
+
+    On the device `meta` nothing is computed: for arithmetic there, torch loads its compiler, which takes 70 MB.
+    """
+    if torch.get_default_device().type == "meta":
+        return torch.empty(rows, width)
+    return wave(torch.arange(rows), width).to(torch.get_default_dtype())
 
 
 def sinusoids(places: Tensor, width: int) -> Tensor:
@@ -24,4 +35,12 @@ def fairseq_sinusoids(places: Tensor, width: int) -> Tensor:
     half = width // 2
     rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10_000) / max(half - 1, 1)))
     angles = places.to(torch.float32)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def slot_sinusoids(places: Tensor, width: int) -> Tensor:
+    """Return the sinusoids of a memory's slots: as `fairseq_sinusoids`, in double precision."""
+    half = width // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10_000) / max(half - 1, 1)))
+    angles = places.to(torch.float64)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -17,8 +17,8 @@ from tram.pretrained.hub import EXTRA, ModelFiles
 from tram.text.languages import short_code
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Origin, PretrainedText, SearchDefaults, SubwordFiles, Template
-from tram.text.sentencepieces import SHIFT
 from tram.text.special_ids import PAD
+from tram.text.subwords import SHIFT
 
 TOKENIZER = "tokenizer.json"
 REBUILT = "subwords.json"  # a tokenizer.json as transformers rebuilds it
@@ -203,9 +203,20 @@ def load_tokenizer(files: ModelFiles) -> Any:
         with warnings.catch_warnings(action="ignore"):
             return AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
     except Exception as error:  # of many kinds, for missing and damaged files
+        if not (files.folder / TOKENIZER).exists() and any(files.folder.glob("*.model")) and not _has_protobuf():
+            raise InputError(f"{files.folder}: reading its tokeniser needs the package protobuf; {EXTRA}") from None
         problem = " ".join(str(error).split())[:200]
         raise InputError(
             f"{files.folder}: its tokeniser cannot be loaded ({problem}); copy its files from the model's source"
         ) from None
     finally:
         logging.set_verbosity(before)
+
+
+def _has_protobuf() -> bool:
+    """Return whether transformers can convert a sentencepiece model to a tokeniser of the library tokenizers."""
+    try:
+        import google.protobuf  # noqa: F401
+    except ImportError:
+        return False
+    return True

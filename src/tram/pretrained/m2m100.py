@@ -22,7 +22,7 @@ from tram.pretrained.hub import ModelFiles
 from tram.text.languages import UNDETERMINED
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import SubwordFiles, Template
-from tram.text.sentencepieces import SHIFT
+from tram.text.subwords import SHIFT
 
 NLLB_CODE = re.compile("[a-z]{3}_[A-Z][a-z]{3}")
 MODEL, VOCABULARY = "sentencepiece.bpe.model", "vocab.json"

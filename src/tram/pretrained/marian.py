@@ -15,7 +15,7 @@ from tram.pretrained.hub import ModelFiles
 from tram.text.languages import UNDETERMINED, short_code
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import SubwordFiles, Template
-from tram.text.sentencepieces import SHIFT, UNKNOWN
+from tram.text.subwords import SHIFT, UNKNOWN
 
 CODE = re.compile(">>(.+)<<")
 PAIR = re.compile(r"opus-mt-(?:tc-\w+-)?(\w+)-(\w+)")  # in the names of repositories

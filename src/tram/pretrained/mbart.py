@@ -17,7 +17,7 @@ from tram.pretrained.hub import ModelFiles
 from tram.text.languages import UNDETERMINED
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Template
-from tram.text.sentencepieces import SHIFT
+from tram.text.subwords import SHIFT
 
 
 def text(files: ModelFiles, source: str | None, target: str | None) -> TextPipeline:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tram.errors import InputError
 from tram.model.tensors import check_finite, tensor_shapes
-from tram.pretrained.torch_files import load_torch_file
+from tram.pretrained.torch_files import can_be_mapped, load_torch_file, release
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -90,7 +90,7 @@ def _fill(file: RawIOBase, buffer: memoryview) -> None:
 
 
 class TorchFile:
-    """A PyTorch file of tensors, mapped into memory."""
+    """A PyTorch file of tensors, mapped into memory if its format allows it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,11 +98,16 @@ class TorchFile:
         if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
             raise InputError(f"{path}: is no state dict; {AGAIN}")
         self._tensors: dict[str, Tensor] = found
+        self._is_mapped = can_be_mapped(path)
         self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
 
     def blocks(self, name: str) -> Iterator[Tensor]:
-        """Yield the values of a tensor in order, a block at a time."""
-        yield from self._tensors[name].reshape(-1).split(BLOCK)
+        """Yield the values of a tensor in order, a block at a time; the next block may replace the last one."""
+        tensor = self._tensors[name]
+        for block in tensor.reshape(-1).split(BLOCK):
+            yield block
+            if self._is_mapped and tensor.is_contiguous():  # others were copied
+                release(block)
 
 
 TensorFile = SafetensorsFile | TorchFile

@@ -1,14 +1,20 @@
 """PyTorch files of tensors: no code in them is ever run."""
 
+import ctypes
+import sys
 import warnings
+from mmap import PAGESIZE
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from tram.errors import InputError
 from tram.files import regular_file
+
+MADV_DONTNEED = 4  # of Linux
 
 
 def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
@@ -23,7 +29,7 @@ def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
     try:
         with warnings.catch_warnings(action="ignore"):  # warnings about pickle; real problems are errors
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap and _is_zip(path))
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap and can_be_mapped(path))
     except UnpicklingError as error:
         raise InputError(
             f"{path}: is not a PyTorch file of tensors only (other objects are not loaded: they could run code); "
@@ -33,7 +39,18 @@ def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
         raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
 
 
-def _is_zip(path: Path) -> bool:
+def can_be_mapped(path: Path) -> bool:
     """Return whether the file is in the format that can be mapped; files before PyTorch 1.6 cannot."""
     with path.open("rb") as file:
         return file.read(2) == b"PK"
+
+
+def release(mapped: Tensor) -> None:
+    """Return the memory of a tensor in a mapped file to the system, which reads it again when it is used again.
+
+    Without it all that was read would count as memory of this process, up to the size of the file.
+    """
+    if sys.platform == "linux":
+        start = mapped.data_ptr() // PAGESIZE * PAGESIZE
+        length = mapped.data_ptr() + mapped.nbytes - start
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), MADV_DONTNEED)

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tram.errors import InputError
 from tram.files import bytes_fingerprint
 from tram.text.languages import find_language, short_code
-from tram.text.sentencepieces import UNKNOWN, SentencePieces
+from tram.text.sentencepieces import SentencePieces
 from tram.text.special_ids import PAD, SpecialIds
-from tram.text.subwords import Subwords
+from tram.text.subwords import UNKNOWN, Subwords
 from tram.text.tokenizer_file import TokenizerFile
 
 FOLDER = "origin"  # beside text.json

@@ -1,7 +1,16 @@
-"""What every kind of subwords can do; `BPE`, `WordEndBPE`, `SentencePieces` and `TokenizerFile` are such kinds."""
+"""What every kind of subwords can do; `BPE`, `WordEndBPE`, `SentencePieces` and `TokenizerFile` are such kinds.
 
+The last two are `ForeignSubwords`: files of other libraries, whose ids are shifted.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
+
+from tram.text.bpe import check_unicode
+
+SHIFT = 1  # tram's ids are those of a foreign vocabulary plus 1: its own 0 is padding
+UNKNOWN = "<unk>"
 
 
 class Subwords(Protocol):
@@ -28,3 +37,41 @@ class Subwords(Protocol):
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as a readable piece, with "▁" where a word starts."""
         ...
+
+
+class ForeignSubwords(ABC):
+    """Subwords of a foreign vocabulary; rows: of the model's token table, which may have more ids than tokens."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    @property
+    def size(self) -> int:
+        """The number of ids, padding included."""
+        return self.rows + SHIFT
+
+    @property
+    def reserved_ids(self) -> tuple[int, ...]:
+        """The ids of reserved characters: such a vocabulary has none."""
+        return ()
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Return the ids of many texts, without special ids."""
+        check_unicode(texts)
+        return [[number + SHIFT for number in ids] for ids in self._encode(texts)]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return each id as a readable piece, with "▁" where a word starts."""
+        return [(self._piece(number - SHIFT) if number >= SHIFT else None) or UNKNOWN for number in ids]
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; special ids are skipped."""
+
+    @abstractmethod
+    def _encode(self, texts: list[str]) -> Iterable[list[int]]:
+        """Return the foreign ids of many texts."""
+
+    @abstractmethod
+    def _piece(self, number: int) -> str | None:
+        """Return the piece of a foreign id; None if there is none."""

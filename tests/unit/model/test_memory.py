@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from helpers import FIRST_WORD, START, VOCABULARY, few, random_ids, shake, tiny_config, tiny_model
 from tram.config import MemoryConfig, ModelConfig, checked
 from tram.errors import InputError
-from tram.model.contexts.memory import Memory, slot_sinusoids
+from tram.model.contexts.memory import Memory
 from tram.model.packing import Layout
+from tram.model.positions import slot_sinusoids
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
@@ -572,7 +573,7 @@ def test_each_dropout_acts_inside_the_memory_too(side: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("slots", "d_model"), [(1, 2), (3, 4), (16, 10)])
 def test_positions_of_slots_are_sines_then_cosines(slots: int, d_model: int) -> None:
-    table = slot_sinusoids(slots, d_model)
+    table = slot_sinusoids(torch.arange(slots), d_model)
     assert table.shape == (slots, d_model)
     half = d_model // 2
     for slot in range(slots):

@@ -25,6 +25,7 @@ from tram.pretrained.hf import import_hf
         ("marian", {}),
         ("marian", {"separate": True}),
         ("marian", {"separate": True, "tie_word_embeddings": False}),
+        ("marian", {"share_encoder_decoder_embeddings": False, "encoder_layers": 1, "decoder_layers": 3}),
         ("bart", {}),
         ("bart", {"tie_word_embeddings": False}),
         ("mbart", {}),

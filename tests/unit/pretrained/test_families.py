@@ -22,6 +22,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "marian, several targets": ("marian", {"codes": ["deu", "fra", "cmn_Hans"]}),
     "marian, untied": ("marian", {"tie_word_embeddings": False, "activation_function": "relu"}),
     "marian, other sizes": ("marian", {"d_model": 40, "encoder_attention_heads": 5, "decoder_attention_heads": 5}),
+    "marian, two tables for one vocabulary": (
+        "marian",
+        {"share_encoder_decoder_embeddings": False, "encoder_attention_heads": 1, "decoder_attention_heads": 1},
+    ),
     "bart": ("bart", {}),
     "bart, forced start": ("bart", {"forced_bos_token_id": 0, "decoder_layers": 3}),
     "bart, untied": ("bart", {"tie_word_embeddings": False, "scale_embedding": True}),
@@ -30,7 +34,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "m2m100": ("m2m100", {}),
     "m2m100, untied": ("m2m100", {"tie_word_embeddings": False, "d_model": 18}),
     "nllb": ("nllb", {}),
+    "m2m100, other languages": ("m2m100", {"languages": ("de", "fr"), "scale_embedding": False, "d_model": 27}),
     "nllb, language last": ("nllb", {"legacy_behaviour": True}),
+    "nllb, other languages": ("nllb", {"languages": ("deu_Latn", "zho_Hans"), "activation_function": "gelu"}),
 }
 
 
@@ -38,8 +44,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Made, Translator]:
     family, changes = VARIANTS[request.param]
     folder = tmp_path_factory.mktemp("family")
+    changes = dict(changes)
+    source, target = changes.pop("languages", (None, "fra" if "codes" in changes else TARGETS.get(family)))
     made = make(family, folder / "foreign", **changes)
-    import_hf(str(made.folder), folder / "tram", target="fra" if "codes" in changes else TARGETS.get(family))
+    if source is not None:
+        made.tokenizer.src_lang, made.tokenizer.tgt_lang = source, target
+    import_hf(str(made.folder), folder / "tram", source, target)
     return made, Translator.load(folder / "tram", beam=1)
 
 

@@ -1,6 +1,8 @@
 """What `tram import hf` accepts, what it refuses in one sentence, and what it says about a model."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ pytest.importorskip("transformers")
 pytest.importorskip("sentencepiece")
 
 from conftest import Done, contents, refused
-from pretrained_models import make
+from pretrained_models import make, sentencepiece, sentences
 from tram.errors import InputError
 from tram.model.folder import WEIGHTS, load_tensors
 from tram.pretrained.hf import import_hf
+from tram.pretrained.tensor_files import BLOCK, open_tensors
 from tram.text.languages import find_language, short_code
 from tram.text.pipeline import TextPipeline
 from tram.translation.translator import Translator
@@ -69,6 +72,21 @@ def torch_file(folder: Path) -> None:
     torch.save(tensors, folder / "pytorch_model.bin")
 
 
+def torch_shards(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"pytorch_model-0000{1 + (name < 'model.e')}-of-00002.bin" for name in tensors}
+    for place in set(places.values()):
+        torch.save({name: tensors[name] for name in tensors if places[name] == place}, folder / place)
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def old_torch_file(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+
+
 def without_first_part(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     save_file(
@@ -77,7 +95,7 @@ def without_first_part(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("form", [shards, torch_file])
+@pytest.mark.parametrize("form", [shards, torch_file, torch_shards, old_torch_file])
 def test_every_form_of_the_weights_gives_the_same_model(
     form: Callable[[Path], None], marian: Path, tmp_path: Path
 ) -> None:
@@ -95,6 +113,60 @@ def test_weights_saved_without_an_output_layer_are_imported(marian: Path, tmp_pa
     bias = load_tensors(tmp_path / "found" / WEIGHTS)["bias"]
     assert bias[0] == -1e4
     assert not bias[1:].any()
+
+
+def test_a_mapped_file_can_be_read_again(tmp_path: Path) -> None:
+    values = torch.randn(3 * BLOCK // 2)
+    torch.save({"mapped": values, "turned": values.reshape(3, -1).T}, tmp_path / "pytorch_model.bin")
+    tensors = open_tensors(tmp_path)
+    for name, expected in (("mapped", values), ("turned", values.reshape(3, -1).T.reshape(-1)), ("mapped", values)):
+        assert torch.equal(torch.cat([block.clone() for block in tensors.blocks(name)]), expected)
+
+
+def test_shapes_of_a_model_need_no_compiler() -> None:
+    """It would take a fifth of the memory of importing an OPUS-MT model, and seconds of every start."""
+    program = (
+        "import sys; from tram.config import MemoryConfig, ModelConfig; from tram.model.folder import parameter_shapes;"
+        "parameter_shapes(ModelConfig(positions='sinusoidal', context=MemoryConfig()), 58_101);"
+        "parameter_shapes(ModelConfig(positions='sinusoidal-fairseq', norm='pre'), 58_101);"
+        "print('torch._dynamo' in sys.modules, 'sympy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.fixture
+def sentencepiece_alone(tmp_path: Path) -> Path:
+    """An mBART model with the tokeniser files that mBART-50 is published with."""
+    made = make("mbart", tmp_path / "foreign")
+    lines = [line for side in sentences() for line in side]
+    (made.folder / "sentencepiece.bpe.model").write_bytes(sentencepiece(lines, "unigram", 300))
+    (made.folder / "tokenizer.json").unlink()
+    return made.folder
+
+
+def test_a_tokeniser_of_a_sentencepiece_model_alone(sentencepiece_alone: Path, tmp_path: Path) -> None:
+    pytest.importorskip("google.protobuf")
+    from transformers import AutoTokenizer
+
+    import_hf(str(sentencepiece_alone), tmp_path / "out")
+    text, tokenizer = TextPipeline.load(tmp_path / "out"), AutoTokenizer.from_pretrained(sentencepiece_alone)
+    lines = sentences()[0]
+    ids = [text.special.source(ids) for ids in text.encode(lines, "source")]
+    assert ids == [[number + 1 for number in row] for row in tokenizer(lines)["input_ids"]]
+
+
+def test_a_missing_package_for_such_a_tokeniser_is_named(
+    sentencepiece_alone: Path, tmp_path: Path, tram: Command, monkeypatch: Any
+) -> None:
+    import transformers
+
+    def without_protobuf(*_: Any, **__: Any) -> Any:
+        raise ValueError("`tiktoken` is required")  # transformers' own guess
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", without_protobuf)
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    refused(tram("import", "hf", sentencepiece_alone, tmp_path / "out"), "protobuf", "pip install")
 
 
 def test_half_precision_stays_half_precision(marian: Path, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ before every sublayer: there, the result of the output attention must be as larg
 Gradient depth k: M^t is k updates unrolled from a detached M^{t−k}. The paper's is 1; full: nothing is detached.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -31,6 +30,7 @@ from tram.model.attention import Attention
 from tram.model.contexts.base import Result, SublayerContext
 from tram.model.layers import FeedForward
 from tram.model.packing import Layout
+from tram.model.positions import slot_sinusoids, table
 from tram.model.state import ContextState, tensor
 
 
@@ -173,7 +173,7 @@ class SlotPositions(nn.Module):
         super().__init__()
         self.norm: nn.Module = nn.Identity()
         if memory.positions == "sinusoidal":
-            self.register_buffer("positions", slot_sinusoids(memory.slots, d_model), persistent=False)
+            self.register_buffer("positions", table(slot_sinusoids, memory.slots, d_model), persistent=False)
         else:
             self.positions = nn.Parameter(torch.empty(memory.slots, d_model))
             nn.init.normal_(self.positions, std=0.02)
@@ -182,11 +182,3 @@ class SlotPositions(nn.Module):
     def forward(self, M: Tensor) -> Tensor:
         """Add positions to M: (documents, slots, d_model) → the same shape."""
         return self.norm(M + self.positions)
-
-
-def slot_sinusoids(slots: int, d_model: int) -> Tensor:
-    """Return sines in the first half of the columns, cosines in the second; the last wave length is 10000 · 2π."""
-    half = d_model // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float64) * (-math.log(10_000) / max(half - 1, 1)))
-    angles = torch.arange(slots, dtype=torch.float64)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=1).to(torch.get_default_dtype())
