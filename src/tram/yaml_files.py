@@ -14,6 +14,7 @@ from tram.errors import InputError
 from tram.files import regular_file
 
 MAX_YAML = 200_000  # characters
+MAX_BITS = 4096  # of an integer
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -43,12 +44,23 @@ def _readable(path: Path) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without `<<`, which a few lines can make grow without end."""
+    """PyYAML's safe loader without `<<`, which a few lines can make grow without end, and without endless integers."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Return an integer; refuse those that Python does not write, as pydantic would have to in its messages."""
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > MAX_BITS:
+            problem = f"an integer of {value.bit_length():,} bits, which is beyond reason"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return value
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 raise yaml.MarkedYAMLError(problem="`<<` is not supported, use `extends`", problem_mark=key.start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def parse_yaml(text: str) -> Any:
@@ -60,14 +72,7 @@ def parse_yaml(text: str) -> Any:
         raise yaml.MarkedYAMLError(problem=f"a value that cannot be read: {short(str(error))}") from None
 
 
-class _Short(reprlib.Repr):
-    """`reprlib` for any integer: Python does not write those of thousands of digits."""
-
-    def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if x.bit_length() < 1000 else f"an integer of {x.bit_length():,} bits"
-
-
-_SHORT = _Short()
+_SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset = 2, 4, 4, 4, 4
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 80, 80, 40
 
