@@ -3,7 +3,6 @@
 values = read_yaml(Path("config.yaml"))
 """
 
-import os
 import reprlib
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import yaml
 
 from tram.errors import InputError
-from tram.files import regular_file
+from tram.files import readable_file
 
 MAX_YAML = 200_000  # characters
 MAX_BITS = 4096  # of an integer
@@ -20,7 +19,7 @@ MAX_BITS = 4096  # of an integer
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping that a YAML file contains."""
     try:
-        with _readable(path).open(encoding="utf-8") as file:
+        with readable_file(path).open(encoding="utf-8") as file:
             text = file.read(MAX_YAML + 1)
         if len(text) > MAX_YAML:
             raise InputError(f"{path}: is longer than {MAX_YAML:,} characters; give a YAML config")
@@ -36,11 +35,6 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path}: contains no settings; give a YAML file with `key: value` lines")
     return values
-
-
-def _readable(path: Path) -> Path:
-    """Return the path of a regular file, or of a pipe that a shell opened, as in `tram train <(…)`."""
-    return path if os.path.realpath(path).startswith(("/dev/fd/", "/proc/")) else regular_file(path)
 
 
 class _Loader(yaml.SafeLoader):
