@@ -290,6 +290,12 @@ def regular_file(path: Path, largest: int | None = None) -> Path:
     return path
 
 
+def readable_file(path: Path, largest: int | None = None) -> Path:
+    """Return the path of a regular file, or of a pipe that a shell opened, as in `tram train <(…)`."""
+    is_open = os.path.realpath(path).startswith(("/dev/fd/", "/proc/"))
+    return path if is_open else regular_file(path, largest)
+
+
 def read_text(path: Path, largest: int = MAX_TEXT) -> str:
     """Return the text of a regular UTF-8 file; what is not UTF-8 is a ValueError."""
     return regular_file(path, largest).read_text(encoding="utf-8")

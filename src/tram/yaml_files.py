@@ -3,7 +3,6 @@
 values = read_yaml(Path("config.yaml"))
 """
 
-import os
 import reprlib
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,16 @@ from typing import Any
 import yaml
 
 from tram.errors import InputError
-from tram.files import regular_file
+from tram.files import readable_file
 
 MAX_YAML = 200_000  # characters
+MAX_BITS = 4096  # of an integer
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping that a YAML file contains."""
     try:
-        with _readable(path).open(encoding="utf-8") as file:
+        with readable_file(path).open(encoding="utf-8") as file:
             text = file.read(MAX_YAML + 1)
         if len(text) > MAX_YAML:
             raise InputError(f"{path}: is longer than {MAX_YAML:,} characters; give a YAML config")
@@ -37,18 +37,24 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return values
 
 
-def _readable(path: Path) -> Path:
-    """Return the path of a regular file, or of a pipe that a shell opened, as in `tram train <(…)`."""
-    return path if os.path.realpath(path).startswith(("/dev/fd/", "/proc/")) else regular_file(path)
-
-
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without `<<`, which a few lines can make grow without end."""
+    """PyYAML's safe loader without `<<`, which a few lines can make grow without end, and without endless integers."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Return an integer; refuse those that Python does not write, as pydantic would have to in its messages."""
+        value: int = super().construct_yaml_int(node)
+        if value.bit_length() > MAX_BITS:
+            problem = f"an integer of {value.bit_length():,} bits, which is beyond reason"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return value
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 raise yaml.MarkedYAMLError(problem="`<<` is not supported, use `extends`", problem_mark=key.start_mark)
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def parse_yaml(text: str) -> Any:
@@ -60,14 +66,7 @@ def parse_yaml(text: str) -> Any:
         raise yaml.MarkedYAMLError(problem=f"a value that cannot be read: {short(str(error))}") from None
 
 
-class _Short(reprlib.Repr):
-    """`reprlib` for any integer: Python does not write those of thousands of digits."""
-
-    def repr_int(self, x: int, level: int) -> str:
-        return super().repr_int(x, level) if x.bit_length() < 1000 else f"an integer of {x.bit_length():,} bits"
-
-
-_SHORT = _Short()
+_SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist, _SHORT.maxtuple, _SHORT.maxset = 2, 4, 4, 4, 4
 _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 80, 80, 40
 

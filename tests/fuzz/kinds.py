@@ -7,27 +7,24 @@ come of it.
 import gzip
 import json
 import lzma
-import os
 import random
 import shutil
-import warnings
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from fuzz.translating import Adapters, Files, Foreign, Glossaries
 
-from conftest import TINY, made_up, write_pair
-from fuzz.arrays import damaged_npy, damaged_safetensors
-from fuzz.mutations import damaged_bytes, damaged_json, damaged_text, misplaced
+from conftest import TINY, made_up
+from fuzz.base import SENTENCE, SMALL, Kind, WithText
+from fuzz.mutations import damaged_bytes, damaged_text
 from tram.config import Config, FinetuneConfig, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
-from tram.data.prepare import PrepareSettings, prepare
 from tram.evaluation.suite import SHIPPED, read_items
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
@@ -39,75 +36,12 @@ from tram.text.word_end_bpe import WordEndBPE
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 
-SENTENCE = "A small fox sings."
-SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
 STORED = Path(__file__).parents[1] / "stored" / "596f58d"
 PACKERS = {".gz": (gzip.decompress, gzip.compress), ".xz": (lzma.decompress, lzma.compress)}
 
 
-def damaged_file(draw: random.Random, path: Path) -> None:
-    """Damage a file in the way that suits its name."""
-    data = path.read_bytes()
-    ways: dict[str, Callable[[random.Random, bytes], bytes]] = {
-        ".safetensors": damaged_safetensors,
-        ".json": damaged_json,
-        ".npy": damaged_npy,
-    }
-    if path.suffix in {".yaml", ".yml"} and draw.random() < 0.7:
-        path.write_bytes(damaged_text(draw, data.decode()).encode("utf-8", "surrogatepass"))
-    elif path.suffix == ".jsonl" and draw.random() < 0.7:
-        lines = data.splitlines()
-        at = draw.randrange(len(lines))
-        lines[at] = damaged_json(draw, lines[at])
-        path.write_bytes(b"\n".join(lines))
-    else:
-        path.write_bytes(ways.get(path.suffix, damaged_bytes)(draw, data))
-
-
 def _is_small(path: Path) -> bool:
     return path.is_file() and path.stat().st_size < 1 << 20
-
-
-class Kind:
-    """Folders of good files, of one of which each case gets a damaged copy."""
-
-    endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
-
-    def __init__(self, folder: Path) -> None:
-        """Make the good files in folders in `folder`/good."""
-        self.good, self.bad = folder / "good", folder / "bad"
-        self.good.mkdir(parents=True)
-        self.make()
-
-    def make(self) -> None:
-        """Make the good files."""
-        raise NotImplementedError
-
-    def use(self, draw: random.Random) -> None:
-        """Do with the files in `bad` what a user would."""
-        raise NotImplementedError
-
-    def variant(self, name: str) -> Path:
-        """Return a new folder of good files."""
-        folder = self.good / name
-        folder.mkdir()
-        return folder
-
-    def case(self, seed: int) -> None:
-        """Damage a copy and use it."""
-        draw = random.Random(seed)
-        shutil.rmtree(self.bad, ignore_errors=True)
-        self.chosen = draw.choice(sorted(os.listdir(self.good)))
-        shutil.copytree(self.good / self.chosen, self.bad)
-        files = [path for path in sorted(self.bad.rglob("*")) if path.is_file()]
-        for path in draw.sample(files, min(draw.choice([1, 1, 1, 2]), len(files))):
-            if draw.random() < 0.1:
-                misplaced(draw, path, files, self.endless)
-            else:
-                damaged_file(draw, path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.use(draw)
 
 
 class Configs(Kind):
@@ -135,22 +69,6 @@ class Configs(Kind):
         config = Config.load(self.bad / "config.yaml", overrides)
         write_yaml(self.bad / "again.yaml", config)
         assert Config.load(self.bad / "again.yaml") == config
-
-
-class WithText(Kind):
-    """Kinds that need prepared data and a text pipeline."""
-
-    def prepare(self, out: Path) -> None:
-        corpus = self.good.parent / "corpus"
-        corpus.mkdir(exist_ok=True)
-        pair = write_pair(corpus, "train", made_up([3, 4, 2, 3], seed=1))
-        settings = PrepareSettings(merges=20, held_out=0.3)
-        prepare(out, [pair], [pair], settings, workers=1)
-
-    def model(self, data: Path) -> tuple[Transformer, TextPipeline]:
-        text = TextPipeline.load(data)
-        torch.manual_seed(1)
-        return Transformer(SMALL, text.vocabulary), text
 
 
 class Models(WithText):
@@ -357,4 +275,8 @@ KINDS: dict[str, type[Kind]] = {
     "suites": Suites,
     "corpora": Corpora,
     "imports": Imports,
+    "adapters": Adapters,
+    "foreign": Foreign,
+    "files": Files,
+    "glossaries": Glossaries,
 }

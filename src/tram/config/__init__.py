@@ -369,8 +369,11 @@ def _set(values: dict[str, Any], override: str) -> None:
             raise InputError(f"{name}: `{short(section)}` is a value, not a section; see the config's keys")
     try:
         values[last] = parse_yaml(text)
-    except yaml.YAMLError:
-        raise InputError(f"{name}: `{short(text)}` is not a YAML value; put it in quotes") from None
+    except yaml.YAMLError as error:
+        problem = short(getattr(error, "problem", None) or "not YAML")
+        raise InputError(
+            f"{name}: `{short(text)}` is not a YAML value ({problem}); correct it or put it in quotes"
+        ) from None
 
 
 def _keys(kind: type[BaseModel], prefix: str = "", chosen: Sequence[int | str] = ()) -> list[str]:

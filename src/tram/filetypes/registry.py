@@ -3,6 +3,7 @@
 from pathlib import Path, PurePath
 
 from tram.errors import InputError
+from tram.files import readable_file
 from tram.filetypes import docx, epub, html, markdown, odt, plain_text, po, srt, tmx, vtt, xliff
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
 
@@ -78,7 +79,7 @@ def open_file(path: Path, format: str | None = None, options: ReadOptions | None
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path}: is larger than {MAX_BYTES >> 20} MB; split it")
-        content = path.read_bytes()
+        content = readable_file(path).read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the name") from None
     except IsADirectoryError:

@@ -90,7 +90,7 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, T
         )
     for name, value in found.items():
         if wanted[name].shape != value.shape:
-            shapes = f"{list(value.shape)}, config.yaml asks for {list(wanted[name].shape)}"
+            shapes = f"{list(value.shape)}, its config asks for {list(wanted[name].shape)}"
             raise InputError(f"{path}: `{name}` has shape {shapes}; do not mix models")
     if complete and (missing := sorted(wanted.keys() - found.keys())):
         raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")

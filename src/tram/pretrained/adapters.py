@@ -25,7 +25,7 @@ from tram.model.folder import (
     tensors_fingerprint,
     weights,
 )
-from tram.model.tensors import save_tensors
+from tram.model.tensors import check_shapes, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hub import read_json
@@ -136,6 +136,7 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
     settings = checked(
         ModelConfig, base_file.model.model_dump() | {"context": about.context}, str(adapter / CONFIG_FILE)
     )
+    _check_weights(adapter / WEIGHTS_FILE, settings, base_file.vocabulary)
     model = Transformer(settings, base_file.vocabulary).to(dtype)
     load_known_weights(model, folder / WEIGHTS)
     found = base_fingerprint(model)
@@ -144,10 +145,15 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
             f"{adapter}: is for the base {about.base_model} (fingerprint {about.base}), not for {folder} ({found}); "
             "give that base"
         )
-    missing = context_names(model) - load_known_weights(model, adapter / WEIGHTS_FILE)
-    if missing:
-        raise InputError(f"{adapter / WEIGHTS_FILE}: lacks the tensor `{min(missing)}`; use another copy of it")
+    load_known_weights(model, adapter / WEIGHTS_FILE)
     return model.eval()
+
+
+def _check_weights(path: Path, settings: ModelConfig, vocabulary: int) -> None:
+    """Refuse weights of other names or shapes than an adapter's config describes, before memory is allocated."""
+    found, whole = tensor_shapes(path), parameter_shapes(settings, vocabulary)
+    base = parameter_shapes(settings.without_context(), vocabulary)
+    check_shapes(path, found, {name: value for name, value in whole.items() if name not in base})
 
 
 def adapter_card(about: AdapterFile, config: ModelConfig, size: int) -> str:

@@ -7,7 +7,6 @@
 A folder never touches the network.
 """
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from tram import files
 from tram.errors import InputError
 from tram.pretrained.tensor_files import INDEX, SAFETENSORS, TORCH
 from tram.yaml_files import parse_yaml
@@ -89,15 +89,19 @@ class ModelFiles:
 
     def small_files(self) -> dict[str, bytes]:
         """Return the contents of configs and tokeniser files, which a model folder of tram keeps."""
-        paths = sorted({path for pattern in SMALL_FILES for path in self.folder.glob(pattern)})
-        usable = [path for path in paths if path.is_file() and not path.name.endswith(INDEX)]
-        return {path.name: path.read_bytes() for path in usable if path.stat().st_size <= MOST_BYTES}
+        paths = {path for path in small_paths(self.folder) if path.is_file() and not path.name.endswith(INDEX)}
+        return {path.name: path.read_bytes() for path in sorted(paths)}
 
     def require(self, *names: str) -> None:
         """Refuse a folder that lacks one of these files."""
         for name in names:
             if not (self.folder / name).is_file():
                 raise InputError(f"{self.folder / name}: is missing; copy it from the model's source")
+
+
+def small_paths(folder: Path) -> set[Path]:
+    """Return the paths of configs and tokeniser files."""
+    return {path for pattern in SMALL_FILES for path in folder.glob(pattern)}
 
 
 def find_model_files(source: str, revision: str | None = None) -> ModelFiles:
@@ -110,6 +114,8 @@ def find_model_files(source: str, revision: str | None = None) -> ModelFiles:
         commit = folder.name
     elif revision is not None:
         raise InputError(f"{source}: is a folder, which has no revisions; leave out --revision")
+    for path in small_paths(folder):  # transformers would read a pipe, a device or a huge file to its end
+        files.regular_file(path, MOST_BYTES)
     config = read_json(folder / "config.json", required=True)
     return ModelFiles(
         folder=folder,
@@ -145,12 +151,12 @@ def fetch(repository: str, revision: str | None) -> Path:
 def read_json(path: Path, required: bool = False) -> dict[str, Any]:
     """Return the mapping of a JSON file; an empty one if the file is missing and not required."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = files.read_json(path)
     except FileNotFoundError:
         if required:
             raise InputError(f"{path}: is missing; give the folder of a Hugging Face model") from None
         return {}
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         raise InputError(f"{path}: is not readable as JSON; use another copy of the model") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: is no JSON object; use another copy of the model")
@@ -160,9 +166,9 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
 def read_licence(card: Path) -> str | None:
     """Return the licence that the front matter of a model card states."""
     try:
-        parts = card.read_text(encoding="utf-8").split("---\n", 2)
+        parts = files.read_text(card, MOST_BYTES).split("---\n", 2)
         about = parse_yaml(parts[1]) if len(parts) == 3 and not parts[0].strip() else None
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+    except (OSError, ValueError, yaml.YAMLError, InputError):
         return None
     licence = about.get("license") if isinstance(about, dict) else None
     return licence if isinstance(licence, str) else None

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from tram.errors import InputError
+from tram.files import read_json
 from tram.model.tensors import check_finite, tensor_shapes
 from tram.pretrained.torch_files import can_be_mapped, load_torch_file, release
 
@@ -153,7 +154,7 @@ def _open(path: Path) -> TensorFile:
 
 def _open_shards(folder: Path, index: Path) -> Tensors:
     try:
-        places = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        places = read_json(index)["weight_map"]
         names = sorted({Path(str(place)).name for place in places.values()})
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise InputError(f"{index}: is no index of shards; {AGAIN}") from None

@@ -8,6 +8,7 @@ Blank lines and lines that begin with # are comments.
 from pathlib import Path
 
 from tram.errors import InputError
+from tram.files import MAX_TEXT, readable_file
 from tram.text.verbatim import VerbatimRules
 
 
@@ -31,7 +32,7 @@ def read_glossary(path: Path) -> VerbatimRules:
 
 def _lines(path: Path) -> list[str]:
     try:
-        content = path.read_bytes()
+        content = readable_file(path, MAX_TEXT).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a tab-separated text file") from None
     try:

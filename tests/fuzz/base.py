@@ -1,0 +1,98 @@
+"""What all kinds of damaged inputs share: good files made once, and a damaged copy of some of them for each case."""
+
+import os
+import random
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from conftest import TINY, made_up, write_pair
+from fuzz.arrays import damaged_npy, damaged_safetensors
+from fuzz.mutations import damaged_bytes, damaged_json, damaged_text, misplaced
+from tram.config import MemoryConfig
+from tram.data.prepare import PrepareSettings, prepare
+from tram.model.transformer import Transformer
+from tram.text.pipeline import TextPipeline
+
+SENTENCE = "A small fox sings."
+SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
+
+
+def damaged_file(draw: random.Random, path: Path) -> None:
+    """Damage a file in the way that suits its name."""
+    data = path.read_bytes()
+    ways: dict[str, Callable[[random.Random, bytes], bytes]] = {
+        ".safetensors": damaged_safetensors,
+        ".json": damaged_json,
+        ".npy": damaged_npy,
+    }
+    if path.suffix in {".yaml", ".yml"} and draw.random() < 0.7:
+        path.write_bytes(damaged_text(draw, data.decode()).encode("utf-8", "surrogatepass"))
+    elif path.suffix == ".jsonl" and draw.random() < 0.7:
+        lines = data.splitlines()
+        at = draw.randrange(len(lines))
+        lines[at] = damaged_json(draw, lines[at])
+        path.write_bytes(b"\n".join(lines))
+    else:
+        path.write_bytes(ways.get(path.suffix, damaged_bytes)(draw, data))
+
+
+class Kind:
+    """Folders of good files, of one of which each case gets a damaged copy."""
+
+    endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
+
+    def __init__(self, folder: Path) -> None:
+        """Make the good files in folders in `folder`/good."""
+        self.good, self.bad = folder / "good", folder / "bad"
+        self.good.mkdir(parents=True)
+        self.make()
+
+    def make(self) -> None:
+        """Make the good files."""
+        raise NotImplementedError
+
+    def use(self, draw: random.Random) -> None:
+        """Do with the files in `bad` what a user would."""
+        raise NotImplementedError
+
+    def variant(self, name: str) -> Path:
+        """Return a new folder of good files."""
+        folder = self.good / name
+        folder.mkdir()
+        return folder
+
+    def case(self, seed: int) -> None:
+        """Damage a copy and use it."""
+        draw = random.Random(seed)
+        shutil.rmtree(self.bad, ignore_errors=True)
+        self.chosen = draw.choice(sorted(os.listdir(self.good)))
+        shutil.copytree(self.good / self.chosen, self.bad)
+        files = [path for path in sorted(self.bad.rglob("*")) if path.is_file()]
+        for path in draw.sample(files, min(draw.choice([1, 1, 1, 2]), len(files))):
+            if draw.random() < 0.1:
+                misplaced(draw, path, files, self.endless)
+            else:
+                damaged_file(draw, path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.use(draw)
+
+
+class WithText(Kind):
+    """Kinds that need prepared data and a text pipeline."""
+
+    def prepare(self, out: Path) -> None:
+        corpus = self.good.parent / "corpus"
+        corpus.mkdir(exist_ok=True)
+        pair = write_pair(corpus, "train", made_up([3, 4, 2, 3], seed=1))
+        settings = PrepareSettings(merges=20, held_out=0.3)
+        prepare(out, [pair], [pair], settings, workers=1)
+
+    def model(self, data: Path) -> tuple[Transformer, TextPipeline]:
+        text = TextPipeline.load(data)
+        torch.manual_seed(1)
+        return Transformer(SMALL, text.vocabulary), text
