@@ -1,6 +1,9 @@
 """Existing clients over a real socket: libretranslatepy, DeepL's own client, the requests of Weblate and OmegaT."""
 
+import hashlib
+import http.client
 import io
+import random
 import re
 import zipfile
 from collections.abc import Iterator
@@ -223,6 +226,26 @@ def test_a_missing_or_wrong_key_is_refused_in_each_protocol(with_keys: Served) -
     assert with_keys.get("/health").status_code == 200
 
 
+@pytest.mark.slow
+def test_ten_thousand_wrong_keys_over_http_and_no_way_in(with_keys: Served) -> None:
+    draw = random.Random(0)
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    near = [KEY[:-1], KEY + "x", KEY.upper(), f" {KEY} x", digest, digest[:16], "x" * 10_000, "%00", "*", "null", "[]"]
+    connection = http.client.HTTPConnection(with_keys.url.removeprefix("http://"), timeout=60)
+    statuses = set()
+    for number in range(10_000):
+        key = near[number] if number < len(near) else "".join(draw.choices(KEY, k=len(KEY)))
+        kind = draw.choice(["Bearer", "DeepL-Auth-Key"])
+        method, path = draw.choice([("GET", "/metrics"), ("GET", "/v2/usage"), ("POST", "/sessions")])
+        headers = {"Authorization": f"{kind} {key}", "Content-Type": "application/json"}
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        answer.read()
+        statuses.add(answer.status)
+    assert statuses == {403}
+    assert not len(with_keys.service.sessions)
+
+
 def test_the_characters_of_a_day_are_limited(with_keys: Served) -> None:
     client = client_of(with_keys)
     with pytest.raises(deepl.QuotaExceededException):
@@ -266,6 +289,11 @@ def bomb(size: int, name: str = "word/document.xml") -> bytes:
     return buffer.getvalue()
 
 
+def lying(size: int) -> bytes:
+    """A package whose headers say that its largest part has four bytes."""
+    return bomb(size).replace(size.to_bytes(4, "little"), (4).to_bytes(4, "little"))
+
+
 LAUGHS = (
     '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "ha">'
     + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True))
@@ -279,6 +307,7 @@ EXTERNAL = LAUGHS.replace(b'<!ENTITY a "ha">', b'<!ENTITY a SYSTEM "file:///etc/
     ("name", "content"),
     [
         ("a.docx", bomb(300_000_000)),
+        ("a.docx", lying(300_000_000)),
         ("a.odt", b"PK\x03\x04" + b"\0" * 100),
         ("a.xlf", LAUGHS),
         ("a.xlf", EXTERNAL),
@@ -293,6 +322,15 @@ def test_files_that_cannot_be_read_are_refused(served: Served, name: str, conten
     answer = served.post("/translate_file", data={"source": "en", "target": "de"}, files=files)
     assert answer.status_code in (400, 413), answer.text
     assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("name", ["../../letter.txt", "/etc/letter.txt", r"..\..\letter.txt", "..%2f..%2fletter.txt"])
+def test_a_name_never_becomes_a_path(served: Served, name: str) -> None:
+    upload = {"file": (name, b"Tea!")}
+    answer = served.post("/translate_file", data={"source": "en", "target": "de"}, files=upload)
+    link = answer.json()["translatedFileUrl"].removeprefix(f"{served.url}/download_file/")
+    assert re.fullmatch(r"[0-9a-f]{32}\.[\w.-]*letter\.de\.txt", link)
+    assert served.get(f"/download_file/{link}").status_code == 200
 
 
 @pytest.mark.parametrize("name", ["../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/keys.yaml", "x" * 300])

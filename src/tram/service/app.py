@@ -73,6 +73,7 @@ def create_app(service: Service) -> FastAPI:
         hosts=service.settings.hosts,
         origins=service.settings.origins,
         observe=metrics.observe,
+        is_closing=lambda: not service.scheduler.is_working,
     )
     return app
 

@@ -42,6 +42,7 @@ class Guard:
 
     max_body: bytes; uploads: paths that may have max_upload bytes. hosts: names of the service, empty for any.
     origins: other sites whose pages may call the service; a browser names the site of a page in `Origin`.
+    is_closing: whether clients should not send their next request over the same connection.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Guard:
         hosts: tuple[str, ...],
         origins: tuple[str, ...],
         observe: Observe,
+        is_closing: Callable[[], bool],
     ) -> None:
         self.app = app
         self.max_body = max_body
@@ -61,6 +63,7 @@ class Guard:
         self.hosts = hosts
         self.origins = origins
         self.observe = observe
+        self.is_closing = is_closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -137,6 +140,8 @@ class Guard:
         for name, value in SECURITY_HEADERS.items():
             headers[name] = value
         headers.setdefault("Cache-Control", "no-store")
+        if self.is_closing():
+            headers["Connection"] = "close"
         if origin and (origin in self.origins or "*" in self.origins):
             headers["Access-Control-Allow-Origin"] = origin
             headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type"

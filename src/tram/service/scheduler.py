@@ -32,6 +32,8 @@ from tram.translation.translator import Translator
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
+LONGEST_PAUSE = 10  # times `wait`: how long the worker waits at most while requests keep coming
+CALL_SECONDS = 0.2  # of calls between two steps
 
 
 class Unavailable(Exception):
@@ -122,7 +124,7 @@ class _Call:
 class Scheduler:
     """Translates documents of many threads in common batches.
 
-    batch: sentences translated at once; wait: seconds that an idle worker waits for more after the first sentence.
+    batch: sentences translated at once; wait: seconds that a worker without a full batch waits for the next request.
     max_requests, max_sentences: what may wait; beyond that `Unavailable` is raised. A single request is accepted
     whatever its size if nothing else is waiting. A model that joins sentences to units is refused.
     """
@@ -152,6 +154,8 @@ class Scheduler:
         self._calls: deque[_Call] = deque()
         self._deadline: float | None = None  # of closing
         self._steps = self._sentences = 0
+        self._expected = 0  # clients that were answered by the last step and may send their next sentence at once
+        self._answered = -math.inf  # when that was
         self._rate = 10.0  # sentences per second, a moving average
         self._worker = threading.Thread(target=self._work, name="tram-scheduler", daemon=True)
         self._worker.start()
@@ -204,6 +208,7 @@ class Scheduler:
                 raise Unavailable("The service is busy, try again later", self._seconds(waiting))
             if isinstance(work, _Request):
                 self._requests.append(work)
+                self._expected = max(self._expected - 1, 0)
             else:
                 self._calls.append(work)
             self._changed.notify_all()
@@ -244,18 +249,15 @@ class Scheduler:
 
     def _work(self) -> None:
         try:
-            while True:
+            while self._await_work():
+                self._run_calls()
                 with self._changed:
-                    if not self._await_work():
-                        return
-                    call = self._calls.popleft() if self._calls else None
+                    self._await_more()
                     tasks = self._choose()
-                if call is not None:
-                    _run(call)
                 if tasks:
                     self._step(tasks)
                 with self._changed:
-                    self._finish_requests()
+                    self._expected, self._answered = self._finish_requests(), time.monotonic()
         except BaseException:
             log.exception("the scheduler has stopped")
             raise
@@ -263,17 +265,34 @@ class Scheduler:
             self._refuse_all()
 
     def _await_work(self) -> bool:
-        """Wait until there is work, and a moment longer for more of it; return False when closed."""
-        is_idle = not self._requests and not self._calls
-        while not self._requests and not self._calls:
-            if self._deadline is not None:
-                return False
-            self._changed.wait()
-        if is_idle and self._deadline is None:
-            end = time.monotonic() + self.wait
-            while self._documents() < self.batch and (left := end - time.monotonic()) > 0:
-                self._changed.wait(left)
-        return self._deadline is None or time.monotonic() < self._deadline
+        """Wait until there is work; return False when closed."""
+        with self._changed:
+            while not self._requests and not self._calls:
+                if self._deadline is not None:
+                    return False
+                self._changed.wait()
+            return self._deadline is None or time.monotonic() < self._deadline
+
+    def _run_calls(self) -> None:
+        """Run the calls that wait, for a while."""
+        end = time.monotonic() + CALL_SECONDS
+        while self._calls and time.monotonic() < end:
+            with self._changed:
+                call = self._calls.popleft()
+            _run(call)
+
+    def _await_more(self) -> None:
+        """Wait a moment for a fuller batch: after a pause, or for the clients that the last step has answered.
+
+        Otherwise clients that send one sentence after the other fall into groups that wait for each other's steps.
+        """
+        now = time.monotonic()
+        end = now + LONGEST_PAUSE * self.wait
+        if now - self._answered > LONGEST_PAUSE * self.wait:
+            self._expected = self.batch  # any number
+        while self._requests and self._expected and self._documents() < self.batch and self._deadline is None:
+            if not self._changed.wait(min(self.wait, end - time.monotonic())):
+                return
 
     def _documents(self) -> int:
         return sum(len(request.tasks) for request in self._requests)
@@ -329,8 +348,9 @@ class Scheduler:
                 if task in request.tasks and not request.future.done():
                     request.future.set_exception(error)
 
-    def _finish_requests(self) -> None:
-        """Remove the requests that are done or failed, or that nobody waits for any more."""
+    def _finish_requests(self) -> int:
+        """Remove the requests that are done or failed, or that nobody waits for any more; return how many are done."""
+        done = 0
         for request in self._requests:
             if request.future.done():
                 continue
@@ -338,7 +358,9 @@ class Scheduler:
                 request.future.set_exception(Cancelled())
             elif not request.unfinished:
                 request.future.set_result(None)
+                done += 1
         self._requests = [request for request in self._requests if not request.future.done()]
+        return done
 
     def _refuse_all(self) -> None:
         with self._changed:

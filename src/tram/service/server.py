@@ -1,9 +1,11 @@
 """The server process: uvicorn, with a shutdown that answers or refuses every request that was accepted."""
 
+import asyncio
 import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,6 +17,7 @@ from tram.service.app import create_app
 from tram.service.service import Service
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LINGER = 0.5  # seconds in which a request that was sent is read and refused
 AFTER_GRACE = 10  # seconds for the answers themselves, after the translations
 
 
@@ -29,11 +32,16 @@ def hosts_of(host: str) -> tuple[str, ...]:
 
 
 class Server(uvicorn.Server):
-    """uvicorn that tells the service first: work that is accepted ends in time, new work is refused with 503."""
+    """uvicorn that ends in two steps.
+
+    First accepted work is finished, or refused when the grace is over, while new work is refused with 503. Then nobody
+    can connect any more, and the connections are closed.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self.service = service
+        self._is_closing = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say where."""
@@ -46,10 +54,27 @@ class Server(uvicorn.Server):
             print(f"tram serves {service.model_name} ({pair}) at http://{at}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to shut down; a second signal does not wait for connections."""
-        grace = self.service.settings.grace
-        threading.Thread(target=self.service.scheduler.close, args=(grace,), daemon=True).start()
-        super().handle_exit(sig, frame)
+        """Begin to shut down; a second signal does not wait for accepted work, a third not for connections."""
+        if self._is_closing:
+            super().handle_exit(sig, frame)
+            return
+        self._is_closing = True
+        threading.Thread(target=self._finish, daemon=True).start()
+
+    def _finish(self) -> None:
+        """Finish the work while the event loop goes on to answer; then end the loop."""
+        self.service.scheduler.close(self.service.settings.grace)
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, answer the requests that are on their way, and close the connections."""
+        await asyncio.sleep(0)  # those that have connected are accepted here
+        for server in self.servers:
+            server.close()
+        end = time.monotonic() + LINGER
+        while self.server_state.connections and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.01)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

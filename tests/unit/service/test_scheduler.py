@@ -130,6 +130,32 @@ def test_an_idle_worker_waits_a_moment_for_a_fuller_batch(make: Callable[..., Sc
     assert scheduler.statistics.steps == 1
 
 
+def test_a_client_that_was_answered_joins_those_that_waited_meanwhile(make: Callable[..., Scheduler]) -> None:
+    scheduler = make(batch=8, wait=10)
+    gate = Gate(scheduler)
+    scheduler.wait = 0.0  # the first step does not wait for a second client
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: [scheduler.translate([Document(["Tea!"])]) for _ in range(2)])
+        gate.arrived.acquire()
+        second = pool.submit(scheduler.translate, [Document(["Why?"])])
+        wait_for(lambda: scheduler.statistics.waiting_requests == 2)
+        scheduler.wait = 10
+        gate.open.set()
+        first.result(20), second.result(20)
+    assert list(map(len, gate.steps)) == [1, 2]
+
+
+def test_a_document_does_not_wait_for_others_between_its_sentences(make: Callable[..., Scheduler]) -> None:
+    scheduler = make(batch=8, wait=0.0)
+    gate = Gate(scheduler)
+    with ThreadPoolExecutor(1) as pool:
+        document = pool.submit(scheduler.translate, [Document(["Tea!", "Why?"])])
+        gate.arrived.acquire()
+        scheduler.wait = 100
+        gate.open.set()
+        document.result(20)
+
+
 def test_a_huge_request_does_not_starve_small_ones(make: Callable[..., Scheduler]) -> None:
     scheduler = make(batch=4)
     gate = Gate(scheduler)
@@ -241,6 +267,19 @@ def test_calls_run_in_the_worker_between_steps(make: Callable[..., Scheduler]) -
     with pytest.raises(ZeroDivisionError):
         scheduler.call(lambda: 1 // 0)
     assert scheduler.is_working
+
+
+def test_many_calls_wait_for_one_step_only(make: Callable[..., Scheduler]) -> None:
+    scheduler = make()
+    gate = Gate(scheduler)
+    with ThreadPoolExecutor(9) as pool:
+        document = pool.submit(scheduler.translate, [Document(["Tea!"] * 3)])
+        gate.arrived.acquire()
+        calls = [pool.submit(scheduler.call, lambda: len(gate.steps)) for _ in range(8)]
+        wait_for(lambda: scheduler.statistics.waiting_requests == 9)
+        gate.open.set()
+        assert [call.result(20) for call in calls] == [1] * 8
+        document.result(20)
 
 
 def test_closing_finishes_what_was_accepted_and_refuses_the_rest(make: Callable[..., Scheduler]) -> None:

@@ -67,6 +67,7 @@ export class View {
 
   expanded(number, isOpen) {
     this.parts[number]?.to.setAttribute("aria-expanded", String(isOpen));
+    this.parts[number]?.from.classList.toggle("open", isOpen);
   }
 
   #add(number, sentence) {
