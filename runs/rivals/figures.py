@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FAMILIES: dict[Family, str] = {
-    "window": "a few sentences",
-    "segment": "a segment or the whole document",
-    "carried": "a carried state",
+    "window": "sees the sentences before",
+    "segment": "sees a segment or the document",
+    "carried": "reads a carried state",
 }
 MARKERS = "osD^vPX"
+STEP = 1.04  # between the lines of a panel, horizontally
 Point = tuple[int, float]
 
 
@@ -26,7 +27,7 @@ def accuracy_figure(results: Sequence[Result]) -> "Figure":
     """Draw accuracy by distance: what the source decides above, terms below, a column for each family."""
     rows: list[tuple[str, Callable[[Result], list[str]]]] = [
         ("decided by the source (%)", lambda result: result.source_decided),
-        ("terms: decided by translations (%)", lambda _: [TERM]),
+        ("decided by translations (%)", lambda _: [TERM]),
     ]
 
     def points(result: Result, phenomena: list[str]) -> list[Point]:
@@ -52,17 +53,13 @@ def cost_figure(results: Sequence[Result]) -> "Figure":
 
     def points(result: Result, key: str) -> list[Point]:
         decoding: dict[str, Any] = result.numbers["costs"]["decoding"]
-        return [
-            (int(n), max(cell[key], 1)) if key == "bytes" else (int(n), cell[key])
-            for n, cell in decoding.items()
-            if key in cell
-        ]
+        return [(int(sentences), cell[key]) for sentences, cell in decoding.items() if key in cell]
 
     measured = [result for result in results if "costs" in result.numbers]
     figure, axes = _grid(
         measured,
         [
-            ("time per sentence (sentence model = 1)", lambda r: points(r, "ratio_to_sentence")),
+            ("time per sentence (ratio)", lambda r: points(r, "ratio_to_sentence")),
             ("bytes carried", lambda r: points(r, "bytes")),
         ],
     )
@@ -70,7 +67,8 @@ def cost_figure(results: Sequence[Result]) -> "Figure":
         panel.set_ylim(bottom=0)
         panel.axhline(1, color="0.6", linestyle="--", linewidth=1, zorder=0, label="sentence model")
     for panel in axes[1]:
-        panel.set(yscale="log", xlabel="sentences of the document")
+        panel.set_yscale("symlog", linthresh=100)  # a block may carry nothing
+        panel.set(xlabel="sentences of the document", ylim=(-20, None))
     _finish(axes, [10, 100, 1000])
     return figure
 
@@ -80,7 +78,7 @@ def _grid(
 ) -> tuple["Figure", Any]:
     """Return a figure with a row for each quantity and a column for each family, and its axes."""
     families = [family for family in FAMILIES if any(BY_NAME[result.name].family == family for result in results)]
-    figure, axes = new_figure(len(rows), max(len(families), 1), width=PAGE + 1, height=2.5 * len(rows))
+    figure, axes = new_figure(len(rows), max(len(families), 1), width=PAGE + 1, height=2.1 * len(rows) + 1.4)
     axes = axes.reshape(len(rows), -1)
     for row, (label, points) in zip(axes, rows, strict=True):
         row[0].set_ylabel(label)
@@ -90,22 +88,24 @@ def _grid(
                 if found := points(result):
                     x, y = zip(*found, strict=True)
                     style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-                    panel.plot(x, y, label=result.title, alpha=0.85, **style)
+                    beside = [value * STEP ** (number - len(own) / 2) for value in x]  # equal values stay visible
+                    panel.plot(beside, y, label=result.title, alpha=0.85, **style)
     for panel, family in zip(axes[0], families, strict=False):
-        panel.set_title(f"sees {FAMILIES[family]}")
+        panel.set_title(FAMILIES[family])
     return figure, axes
 
 
 def _finish(axes: Any, ticks: list[int]) -> None:
-    """Give all panels the same horizontal axis, rows the same vertical one, and the first row its legends."""
+    """Give all panels the same horizontal axis, rows the same vertical one, and columns a legend below."""
     for row in axes:
         limits = [panel.get_ylim() for panel in row]
         for panel in row:
             panel.set(xscale="log", ylim=(min(low for low, _ in limits), max(high for _, high in limits)))
             panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
             panel.minorticks_off()
-    for panel in axes[0]:
-        panel.legend(fontsize=6.5, loc="best")
+    for above, below in zip(axes[0], axes[-1], strict=True):
+        lines, labels = above.get_legend_handles_labels()
+        below.legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.25))
 
 
 def save_png(figure: "Figure", path: Path) -> None:
