@@ -22,7 +22,6 @@ class System:
     name: str
     title: str
     family: Family
-    paper: str = ""  # its row in the paper's Table 1
 
     @property
     def config(self) -> Path | None:
@@ -50,20 +49,20 @@ class System:
 
 # The table's order: what a sentence sees grows from the top to the bottom
 SYSTEMS = (
-    System(SENTENCE, "sentence model", "sentence", "Vaswani et al. 2017"),
-    System(CONTROL, "control: sentence model, finetuned as long", "sentence", "Sentence baseline"),
+    System(SENTENCE, "sentence model", "sentence"),
+    System(CONTROL, "control: sentence model, finetuned as long", "sentence"),
     System("concat-2to1", "concatenation 2+1", "window"),
     System("concat-2to2", "concatenation 2+2", "window"),
-    System("flat", "Flat-Transformer", "window", "Ma et al. 2020"),
+    System("flat", "Flat-Transformer", "window"),
     System("blocks", "concatenation k-to-k", "window"),
-    System("han", "HAN", "window", "Miculicich et al. 2018"),
+    System("han", "HAN", "window"),
     System("document", "document Transformer", "segment"),
-    System("selective", "selective attention", "segment", "Maruf et al. 2019"),
-    System("zheng", "Zheng et al. 2020", "segment", "Zheng et al. 2020"),
-    System("g_transformer", "G-Transformer", "segment", "Bao et al. 2021"),
+    System("selective", "selective attention", "segment"),
+    System("zheng", "Zheng et al. 2020", "segment"),
+    System("g_transformer", "G-Transformer", "segment"),
     System("transformer_xl", "Transformer-XL", "carried"),
     System("compressive", "Compressive Transformer", "carried"),
-    System(MEMORY, "recurrent memory (TRAM)", "carried", "Finetune on sentence"),
+    System(MEMORY, "recurrent memory (TRAM)", "carried"),
 )
 BY_NAME = {system.name: system for system in SYSTEMS}
 
