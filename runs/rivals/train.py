@@ -19,7 +19,7 @@ from tram.data.units import units_of
 from tram.model.folder import find_model, read_model_file
 from tram.training.run import train
 
-LARGEST = 1 << 20  # tokens of a batch
+STEPS = 4  # towards a batch size with the wanted number of target tokens
 
 
 def system_config(recipe: Path, name: str, folder: Path, overrides: list[str]) -> Config:
@@ -43,7 +43,7 @@ def system_config(recipe: Path, name: str, folder: Path, overrides: list[str]) -
 
 
 def unit_tokens(model: ModelConfig, config: Config) -> int:
-    """Return the smallest batch size for units whose updates have as many target tokens as those of documents."""
+    """Return the batch size for units whose updates have as many target tokens on average as those of documents."""
     assert isinstance(config.finetune, FinetuneConfig)
     data = PreparedData.open(config.data)
     split = data.split("train")
@@ -51,16 +51,12 @@ def unit_tokens(model: ModelConfig, config: Config) -> int:
     units = units_of(model, data.special, str(config.data))
     assert units is not None
     joined = units.training_units(split)
-    smallest, largest = 1, LARGEST
-    while smallest < largest:
-        middle = (smallest + largest) // 2
-        plan = SentencePlan(joined, middle, model.max_positions, config.seed)
+    tokens = round(wanted)
+    for _ in range(STEPS):  # the mean is nearly proportional to the batch size
+        plan = SentencePlan(joined, tokens, model.max_positions, config.seed)
         batches = plan.epoch(0)
-        if sum(map(plan.target_tokens, batches)) / len(batches) < wanted:
-            smallest = middle + 1
-        else:
-            largest = middle
-    return smallest
+        tokens = round(tokens * wanted * len(batches) / plan.labels[plan.usable].sum())
+    return tokens
 
 
 def tokens_per_update(split: Split, stage: FinetuneConfig, model: ModelConfig, seed: int) -> float:

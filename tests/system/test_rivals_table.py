@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
+
+from conftest import Done
 from tram.config import ContextConfig
 
 ROOT = Path(__file__).parents[2]
@@ -133,3 +136,35 @@ def test_every_config_and_every_context_is_compared() -> None:
 def test_the_committed_page_is_what_the_script_writes(tmp_path: Path) -> None:
     script("table.py", ROOT / "docs" / "rivals", tmp_path)
     assert (tmp_path / "RIVALS.md").read_text() == (ROOT / "docs" / "RIVALS.md").read_text()
+
+
+SMALL = ("model.d_model=16", "model.heads=2", "model.feed_forward=32")
+SHORT = ("finetune.updates=4", "finetune.documents=2", "finetune.log_every=2", "finetune.evaluate_every=2")
+
+
+@pytest.mark.slow
+def test_systems_are_trained_on_the_same_tokens_and_scored(tmp_path: Path, tram: Callable[..., Done]) -> None:
+    """From generated documents to the page, with a context module and a unit, for a few updates."""
+    recipe = ROOT / "configs" / "synthetic-rivals.yaml"
+    texts = [tmp_path / "raw" / f"train.{language}" for language in ("en", "de")]
+    first = ("finetune=null", "train.updates=2", "train.log_every=1", "train.evaluate_every=1")
+    for command in (
+        ("synthetic", tmp_path / "raw", "--documents", 60),
+        ("prepare", tmp_path / "prepared", "--train", *texts, "--merges", 100, "--reserved", "--workers", 1),
+        ("train", recipe, f"data={tmp_path / 'prepared'}", f"output={tmp_path / 'sentence'}", *SMALL, *first),
+    ):
+        done = tram(*command)
+        assert done.code == 0, done.err
+    found = {}
+    for name in ("control", "concat-2to2", "han"):
+        script("train.py", recipe, name, tmp_path, *SHORT)
+        script("result.py", name, tmp_path, tmp_path / "rivals")
+        found[name] = json.loads((tmp_path / "rivals" / f"{name}.json").read_text(encoding="utf-8"))
+    tokens = {name: result["training"]["target_tokens"] for name, result in found.items()}
+    assert tokens["han"] == tokens["control"], "the same documents"
+    assert tokens["concat-2to2"] == pytest.approx(tokens["control"], rel=0.3), "nearly as many target tokens"
+    assert found["control"]["parameters"]["new"] == found["concat-2to2"]["parameters"]["new"] == 0
+    assert found["han"]["parameters"]["new"] > 0
+    assert found["control"]["suite"]["pronoun"]["1"]["right"] == 16, "without context, one of three is right"
+    script("table.py", tmp_path / "rivals", tmp_path)
+    assert "| HAN | `" in (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
