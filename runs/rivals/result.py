@@ -1,0 +1,72 @@
+"""Score a finished system on the generated suite and write its numbers: one JSON file per system.
+
+python runs/rivals/result.py SYSTEM FOLDER docs/rivals
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from systems import BY_NAME, SENTENCE
+
+from tram.analysis.window import last_update, read_metrics
+from tram.config import ModelConfig
+from tram.evaluation.accuracy import summarise
+from tram.evaluation.contrast import score_suite
+from tram.evaluation.suite import read_suite
+from tram.files import write_json
+from tram.model.folder import parameter_shapes
+from tram.progress import Progress
+from tram.training.log import summary
+from tram.translation.translator import Translator
+
+
+def stage_folder(name: str, folder: Path) -> Path:
+    """Return the stage of training that ends with a system's model."""
+    return folder / SENTENCE / "train" if name == SENTENCE else folder / name / "finetune"
+
+
+def parameters(model: ModelConfig, start: ModelConfig, vocabulary: int) -> dict[str, Any]:
+    """Return how many parameters a model has, and what is new in it: not loaded from the sentence model."""
+    own, loaded = parameter_shapes(model, vocabulary), parameter_shapes(start, vocabulary)
+    new = own.keys() - loaded.keys()
+    without = (
+        []
+        if model.context is None
+        else [side for side in ("source", "target") if model.context.token_positions(side) == "none"]
+    )
+    return {
+        "all": sum(shape.numel() for shape in own.values()),
+        "new": sum(own[name].numel() for name in new),
+        "new_in": summary(new),
+        "without_positions": without,
+    }
+
+
+def training(stage: Path) -> dict[str, Any]:
+    """Return updates, target tokens and the best held-out loss of a stage."""
+    last = last_update(stage)
+    losses = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
+    return {"updates": last["update"], "target_tokens": last["tokens"], "held_loss": min(losses)}
+
+
+def result(name: str, folder: Path) -> dict[str, Any]:
+    """Return everything that the table says about a system, except its costs."""
+    stage = stage_folder(name, folder)
+    translator = Translator.load(stage / "model")
+    start = Translator.load(stage_folder(SENTENCE, folder) / "model").model.config
+    items = read_suite(folder / "raw" / "suite.jsonl")
+    with Progress("scoring", len(items), "items") as progress:
+        scored = summarise(score_suite(translator, items, "gold", advance=progress.advance)).as_dict()
+    return {
+        "system": name,
+        **BY_NAME[name].overrides(),
+        "parameters": parameters(translator.model.config, start, translator.model.vocabulary),
+        "training": training(stage),
+        "suite": scored["by_phenomenon_and_distance"],
+    }
+
+
+if __name__ == "__main__":
+    name, folder, output = sys.argv[1:]
+    write_json(Path(output) / f"{name}.json", result(name, Path(folder)))

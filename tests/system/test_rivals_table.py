@@ -1,0 +1,170 @@
+"""docs/RIVALS.md is made from the JSON files of runs/rivals/run.sh: here from small ones whose numbers are known."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from conftest import Done
+from tram.config import ContextConfig
+
+ROOT = Path(__file__).parents[2]
+DISTANCES = (1, 3, 20)
+ANSWERS = {"pronoun": 3, "term": 2}
+WINDOW = {"kind": "window", "source": 2, "target": 1}
+MEMORY = {"kind": "memory", "side": "both"}
+
+
+def script(name: str, *arguments: object) -> str:
+    """Call a script of runs/rivals as run.sh does, and return what it prints."""
+    command = [sys.executable, ROOT / "runs" / "rivals" / name, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert not done.returncode, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def numbers(
+    name: str, knows: Callable[[str, int], bool], context: Any = None, unit: Any = None, carried: int | None = 0
+) -> dict[str, Any]:
+    """Return the numbers of a system that is always right about what it knows, and otherwise guesses."""
+    suite = {
+        phenomenon: {
+            str(d): {"right": 30 if knows(phenomenon, d) else 30 // answers, "items": 30, "chance": 1 / answers}
+            for d in DISTANCES
+        }
+        for phenomenon, answers in ANSWERS.items()
+    }
+    decoding = {
+        str(n): {"bytes": carried, "seconds_per_sentence": 0.002, "ratio_to_sentence": 1.25} for n in (10, 100, 1000)
+    }
+    found = {
+        "system": name,
+        "context": context,
+        "unit": unit,
+        "parameters": {"all": 1000, "new": 24, "new_in": [], "without_positions": ["target"]},
+        "training": {"updates": 250, "target_tokens": 800_000, "held_loss": 0.125},
+        "suite": suite,
+    }
+    costs = {"training": {"tokens_per_second": 4000.0, "ratio_to_control": 0.5}, "decoding": decoding}
+    return found if carried is None else found | {"costs": costs}
+
+
+def page(folder: Path, *results: dict[str, Any]) -> str:
+    """Return the page of some systems, on one line: where a line is wrapped does not matter."""
+    for result in results:
+        path = folder / "rivals" / f"{result['system']}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(result), encoding="utf-8")
+    script("table.py", folder / "rivals", folder)
+    return " ".join((folder / "RIVALS.md").read_text(encoding="utf-8").split())
+
+
+def test_the_page_says_what_the_numbers_show(tmp_path: Path) -> None:
+    text = page(
+        tmp_path,
+        numbers("control", lambda *_: False, carried=0),
+        numbers("concat-2to1", lambda phenomenon, d: phenomenon == "pronoun" and d <= 1, unit=WINDOW, carried=100),
+        numbers("memory", lambda _, d: d <= 3, context=MEMORY, carried=2048),
+    )
+    assert "Above chance within the window: concatenation 2+1. Above chance beyond it: none." in text
+    assert "| concatenation 2+1 | 1 | 100 (89–100) | 33 (23–46) | 33 |" in text
+    assert "of the systems that see only the source none; of those that also see translations recurrent memory" in text
+    assert "Furthest on what the source decides (3 sentences): recurrent memory (TRAM)." in text
+    assert (
+        "reaches 3 and 3 sentences. Fewer bytes are carried by: concatenation 2+1. Of these, at least as far on one"
+        in text
+    )
+    assert "of the two: none." in text
+    assert (
+        "| recurrent memory (TRAM) | `kind: memory, side: both` | 1,000 | 24 | no positions: target | 250 | 0.800 |"
+        in text
+    )
+    assert "| recurrent memory (TRAM) | 0.50 | 200 | 1.25 | 1.25 | 1.25 | 2,048 | 2,048 | 2,048 |" in text
+    assert "Not finished: sentence model, concatenation 2+2," in text
+    assert (tmp_path / "figures" / "rivals" / "accuracy.png").stat().st_size > 10_000
+    assert (tmp_path / "figures" / "rivals" / "cost.png").stat().st_size > 10_000
+
+
+def test_other_numbers_are_other_findings(tmp_path: Path) -> None:
+    """A window that does not forget, and a memory that does nothing, are reported as such."""
+    text = page(
+        tmp_path,
+        numbers("concat-2to1", lambda *_: True, unit=WINDOW, carried=None),
+        numbers("memory", lambda *_: False, context=MEMORY, carried=None),
+    )
+    assert "Above chance beyond it: concatenation 2+1." in text
+    assert "of the systems that see only the source concatenation 2+1; of those that also see translations none" in text
+    assert "Furthest on terms (20 sentences): concatenation 2+1." in text
+    assert "The bytes that the memory carries have not been measured yet." in text
+    assert "Not measured yet." in text
+
+
+def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path) -> None:
+    score = {"name": "s-BLEU", "value": 27.25}
+    tested = {"name": "s-BLEU", "difference": 1.5, "low": 1.0, "high": 2.0, "p": 0.002}
+    share = {"difference": 0.125, "low": 0.0, "high": 0.25, "p": 0.04}
+    real = {
+        "system": "memory",
+        "sentences": 1234,
+        "scores": [score],
+        "from_control": [tested],
+        "address_from_control": {"balanced": share},
+        "pronouns_from_control": None,
+    }
+    path = tmp_path / "rivals" / "real" / "memory.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(real), encoding="utf-8")
+    text = page(tmp_path, numbers("memory", lambda *_: True, context=MEMORY))
+    assert "## Real documents (1,234 sentences)" in text
+    assert "| recurrent memory (TRAM) | s-BLEU | +1.50 [+1.00, +2.00], p = 0.002 |" in text
+    assert "| recurrent memory (TRAM) | address: balanced | +12.50 [+0.00, +25.00], p = 0.040 |" in text
+
+
+def test_every_config_and_every_context_is_compared() -> None:
+    """A system that is built later joins the comparison as soon as its config exists."""
+    trained = script("systems.py").split()
+    configs = {path.stem for path in (ROOT / "configs" / "rivals").glob("*.yaml")} - {"unit-base"}
+    assert set(trained) == configs | {"control", "memory"}
+    union = get_args(ContextConfig)[0]
+    assert {kind.model_fields["kind"].default for kind in get_args(union)} <= set(trained)
+
+
+def test_the_committed_page_is_what_the_script_writes(tmp_path: Path) -> None:
+    script("table.py", ROOT / "docs" / "rivals", tmp_path)
+    assert (tmp_path / "RIVALS.md").read_text() == (ROOT / "docs" / "RIVALS.md").read_text()
+
+
+SMALL = ("model.d_model=16", "model.heads=2", "model.feed_forward=32")
+SHORT = ("finetune.updates=4", "finetune.documents=2", "finetune.log_every=2", "finetune.evaluate_every=2")
+
+
+@pytest.mark.slow
+def test_systems_are_trained_on_the_same_tokens_and_scored(tmp_path: Path, tram: Callable[..., Done]) -> None:
+    """From generated documents to the page, with a context module and a unit, for a few updates."""
+    recipe = ROOT / "configs" / "synthetic-rivals.yaml"
+    texts = [tmp_path / "raw" / f"train.{language}" for language in ("en", "de")]
+    first = ("finetune=null", "train.updates=2", "train.log_every=1", "train.evaluate_every=1")
+    for command in (
+        ("synthetic", tmp_path / "raw", "--documents", 60),
+        ("prepare", tmp_path / "prepared", "--train", *texts, "--merges", 100, "--reserved", "--workers", 1),
+        ("train", recipe, f"data={tmp_path / 'prepared'}", f"output={tmp_path / 'sentence'}", *SMALL, *first),
+    ):
+        done = tram(*command)
+        assert done.code == 0, done.err
+    found = {}
+    for name in ("control", "concat-2to2", "han"):
+        script("train.py", recipe, name, tmp_path, *SHORT)
+        script("result.py", name, tmp_path, tmp_path / "rivals")
+        found[name] = json.loads((tmp_path / "rivals" / f"{name}.json").read_text(encoding="utf-8"))
+    tokens = {name: result["training"]["target_tokens"] for name, result in found.items()}
+    assert tokens["han"] == tokens["control"], "the same documents"
+    assert tokens["concat-2to2"] == pytest.approx(tokens["control"], rel=0.3), "nearly as many target tokens"
+    assert found["control"]["parameters"]["new"] == found["concat-2to2"]["parameters"]["new"] == 0
+    assert found["han"]["parameters"]["new"] > 0
+    assert found["control"]["suite"]["pronoun"]["1"]["right"] == 16, "without context, one of three is right"
+    script("table.py", tmp_path / "rivals", tmp_path)
+    assert "| HAN | `" in (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
