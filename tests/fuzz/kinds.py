@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fuzz.translating import Adapters, Files, Foreign, Glossaries
 
 from conftest import TINY, made_up
 from fuzz.base import SENTENCE, SMALL, Kind, WithText
 from fuzz.mutations import damaged_bytes, damaged_text
+from fuzz.translating import Adapters, Files, Foreign, Glossaries
 from tram.config import Config, FinetuneConfig, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
