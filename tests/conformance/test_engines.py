@@ -31,6 +31,7 @@ from tram.translation.constraints import Choice, Constraint
 from tram.translation.engines import choice
 from tram.translation.engines.base import Decoding, Engine
 from tram.translation.engines.choice import NATIVE, load_engine
+from tram.translation.engines.native import NativeEngine, why_unavailable, why_unsupported
 from tram.translation.engines.packed import top
 from tram.translation.engines.torch import ModuleDecoding, TorchEngine
 from tram.translation.lockstep import Cursor, Lockstep
@@ -44,9 +45,22 @@ class ModuleEngine(TorchEngine):
         return ModuleDecoding(self.model, encoded, state, special, beam)
 
 
+def native(kernels: str = "") -> Callable[[Transformer], Engine]:
+    """Return what makes native engines, or skips the test where there is none; kernels: of an instruction set."""
+
+    def make(model: Transformer) -> Engine:
+        if reason := why_unavailable() or why_unsupported(model):
+            pytest.skip(f"no native engine: {reason}")
+        return NativeEngine(model, threads=1, kernels=kernels)
+
+    return make
+
+
 ENGINES: dict[str, Callable[[Transformer], Engine]] = {
     "torch": TorchEngine,
     "torch, modules": ModuleEngine,
+    "native": native(),
+    "native, portable kernels": native("portable"),
 }
 SPECIAL = SpecialIds()
 PREFIXED = SpecialIds(start=4, end=END, target_prefix=(7, 5), banned=(PAD, 4, 6))

@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from tram.cli.console import report, translated
+from tram.cli.options import CorpusFormat, Json
+
 app = typer.Typer(
-    help="Convert model folders: for transformers, to an adapter, or to one folder.", no_args_is_help=True
+    help="Convert model folders: for transformers, to an adapter, to int8, or to one folder.", no_args_is_help=True
 )
 
 Model = Annotated[Path, typer.Argument(help="Model folder, or output folder of `tram train`.")]
@@ -23,7 +26,7 @@ class AdapterPrecision(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """Convert model folders: for transformers, to an adapter, or to one folder."""
+    """Convert model folders: for transformers, to an adapter, to int8, or to one folder."""
 
 
 @app.command()
@@ -72,3 +75,34 @@ def tram(
     check_output_folder(out)
     Translator.load(model, adapter=adapter).save(out)
     print(out)
+
+
+@app.command()
+def int8(
+    model: Model,
+    out: Out,
+    check: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Documents and their reference translations: also print what int8 costs in quality."),
+    ] = None,
+    format: CorpusFormat = None,
+    json_path: Json = None,
+) -> None:
+    """Write a folder with int8 weights: a quarter of the size, and faster with the native engine."""
+    from tram.data.corpus import read_parallel
+    from tram.evaluation.metrics import results_json, score_systems, scores_table
+    from tram.pretrained.folders import check_output_folder
+    from tram.translation.translator import Translator
+
+    check_output_folder(out)
+    documents = None if check is None else list(read_parallel(*check, format))
+    translator = Translator.load(model)
+    exact = None if documents is None else translated(translator, [each.source for each in documents])
+    translator.save(out, "int8")
+    print(out)
+    if documents is not None and exact is not None:
+        gold = [each.target for each in documents]
+        sources = [each.source for each in documents]
+        rounded = translated(Translator.load(out), sources)
+        results = score_systems([("float32", exact), ("int8", rounded)], [gold], sources, translator.text)
+        report(scores_table(results), results_json(results), json_path)

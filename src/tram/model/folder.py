@@ -3,25 +3,30 @@
     save_model(model, "run/model", text=pipeline, card="…")
     model = load_model("run/model")
 
+An int8 folder (`save_int8`, `precision: int8` in its config.yaml) stores matrices as int8 and their scales; its model
+has no float32 copy of them (`quantised`).
+
 Folders of version 1 had one projection for queries, keys and values; `converted` renames their tensors.
 """
 
+import copy
 import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
 from tram.files import replacing_folder
+from tram.model.quantised import SCALE, int8_shapes, int8_tensors, is_quantised, matrices, quantise
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
 from tram.yaml_files import read_yaml, short_repr
@@ -43,6 +48,7 @@ __all__ = [
     "parameter_shapes",
     "read_model_file",
     "replacing_model",
+    "save_int8",
     "save_model",
     "save_tensors",
     "tensors_fingerprint",
@@ -59,12 +65,22 @@ class ModelFile(Section):
     version: int = Field(VERSION, ge=1)
     vocabulary: Positive
     text: str | None = None  # fingerprint of text.json
+    precision: Literal["float32", "int8"] = "float32"  # of the matrices
     model: ModelConfig
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is as ever, so that earlier versions read the file."""
+        values: dict[str, Any] = write(self)
+        if self.precision == "float32":
+            del values["precision"]
+        return values
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return every parameter once, by its first name."""
-    return {name: value.detach() for name, value in model.named_parameters()}
+    """Return every parameter once, by its first name; int8 matrices in float32."""
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+    return parameters | {name: matrix.weight for name, matrix in matrices(model).items()}
 
 
 def converted(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -136,9 +152,24 @@ def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | Non
         save_tensors(temporary / WEIGHTS, weights(model))
 
 
+def save_int8(model: Transformer, folder: Path | str, text: "TextPipeline | None" = None, card: str = "") -> None:
+    """Write an int8 folder; the model stays as it is."""
+    rounded = model
+    if not is_quantised(model):
+        rounded = copy.deepcopy(model)
+        quantise(rounded)
+    with replacing_model(folder, model.config, model.vocabulary, text, card, "int8") as temporary:
+        save_tensors(temporary / WEIGHTS, int8_tensors(rounded))
+
+
 @contextmanager
 def replacing_model(
-    folder: Path | str, config: ModelConfig, vocabulary: int, text: "TextPipeline | None" = None, card: str = ""
+    folder: Path | str,
+    config: ModelConfig,
+    vocabulary: int,
+    text: "TextPipeline | None" = None,
+    card: str = "",
+    precision: Literal["float32", "int8"] = "float32",
 ) -> Iterator[Path]:
     """Yield a folder for the weights of a model; with everything else in it, it replaces `folder` at the end."""
     folder = Path(folder)
@@ -148,7 +179,7 @@ def replacing_model(
     with replacing_folder(folder) as temporary:
         yield temporary
         pipeline = None if text is None else text.fingerprint
-        about = ModelFile(vocabulary=vocabulary, text=pipeline, model=config)
+        about = ModelFile(vocabulary=vocabulary, text=pipeline, precision=precision, model=config)
         write_yaml(temporary / "config.yaml", about)
         card = card or "A translation model made with tram.\n"
         if text is not None and text.pretrained is not None and text.pretrained.origin.describe() not in card:
@@ -179,6 +210,8 @@ def read_model_file(folder: Path) -> ModelFile:
     about = checked(ModelFile, values, str(path))
     # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
     wanted = parameter_shapes(about.model, about.vocabulary)
+    if about.precision == "int8":
+        wanted = int8_shapes(wanted)
     check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), wanted)
     return about
 
@@ -202,6 +235,17 @@ class _WithoutRandomValues(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
+class _WithoutValues(_WithoutRandomValues):
+    """Puts everything that would be filled later on the device `meta`; computed values stay where they are."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function is torch.empty:
+            kwargs = (kwargs or {}) | {"device": "meta"}
+        return super().__torch_function__(function, types, args, kwargs)
+
+
 def check_memory(config: ModelConfig, vocabulary: int) -> None:
     """Refuse a new model that is larger than the memory of this machine."""
     size = 4 * sum(value.numel() for value in parameter_shapes(config, vocabulary).values())
@@ -218,6 +262,25 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transf
     folder = find_model(folder)
     about = read_model_file(folder)
     check_memory(about.model, about.vocabulary)  # a file of zeros can be of any size
+    if about.precision == "int8":
+        return _load_int8(about, folder / WEIGHTS).to(dtype).eval()
     model = Transformer(about.model, about.vocabulary).to(dtype)
     load_weights(model, folder / WEIGHTS)
     return model.eval()
+
+
+def _load_int8(about: ModelFile, path: Path) -> Transformer:
+    """Return the model of an int8 folder, without a float32 copy of its matrices at any time."""
+    with _WithoutValues():
+        model = Transformer(about.model, about.vocabulary)
+    tensors = load_tensors(path)
+    for name, value in tensors.items():
+        if value.is_floating_point() == (name + SCALE in tensors):
+            kind = "does not contain int8 values" if name + SCALE in tensors else "does not contain fractions"
+            raise InputError(f"{path}: `{name}` {kind}; it belongs to another program")
+    quantise(model, tensors)
+    for name, parameter in list(model.named_parameters()):
+        owner, _, own_name = name.rpartition(".")
+        value = nn.Parameter(tensors[name], requires_grad=parameter.requires_grad)
+        setattr(model.get_submodule(owner), own_name, value)
+    return model

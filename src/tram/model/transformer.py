@@ -74,7 +74,12 @@ class Transformer(nn.Module):
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return self.tokens.weight.device
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The data type of the states; int8 matrices are multiplied in it, too."""
+        return next(self.parameters()).dtype
 
     @property
     def output_weight(self) -> Tensor:
@@ -93,7 +98,7 @@ class Transformer(nn.Module):
     def without_context(self) -> "Transformer":
         """Return the sentence model inside: the same layers without context modules."""
         alone = Transformer(self.config.without_context(), self.vocabulary)
-        alone.to(self.tokens.weight).train(self.training)
+        alone.to(self.device, self.dtype).train(self.training)
         missing = alone.load_state_dict(self.state_dict(), strict=False).missing_keys  # ignores the contexts' tensors
         if missing:
             raise InputError(f"there is no sentence model inside this model: it lacks `{missing[0]}`; give another one")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tram.config import MemoryConfig, ModelConfig
 from tram.data.batches import document_ids
 from tram.model.packing import Layout
+from tram.model.quantised import quantised
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Decoding
 from tram.translation.engines.native import NativeEngine, library, why_unavailable, why_unsupported
 from tram.translation.engines.native.engine import NativeDecoding
-from tram.translation.engines.native.weights import quantised
 from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import search
 

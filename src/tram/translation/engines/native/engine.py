@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tram.model.packing import Layout
+from tram.model.quantised import is_quantised
 from tram.model.stacks import Encoded
 from tram.model.state import State, tensor
 from tram.model.transformer import Transformer
@@ -41,7 +42,7 @@ class NativeEngine(Engine):
         super().__init__(model)
         self.precision, self.kernels = precision, kernels
         self.threads = torch.get_num_threads() if threads is None else threads
-        self.name = "native" if precision == "float32" else f"native {precision}"
+        self.name = "native int8" if precision == "int8" or is_quantised(model) else "native"
         self._packed: tuple[NativeModel, list[tuple[int, int]]] | None = None
         self._sides = {
             side: memory_names(stack.contexts())

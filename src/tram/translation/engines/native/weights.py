@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tram.model.attention import Attention
 from tram.model.contexts.memory import Memory
 from tram.model.layers import DecoderLayer, Embeddings, EncoderLayer, FeedForward
+from tram.model.quantised import Int8Matrix, is_quantised, quantised
 from tram.model.transformer import Transformer
 from tram.translation.engines.native.library import Array, NativeError, address, check, load_library
 
@@ -53,18 +54,13 @@ def why_unsupported(model: Transformer) -> str | None:
         return f"it does not know contexts of the kind {config.context.kind}"
     if model.encoder.segments is not None:
         return "it does not know the segments of Flat-Transformer"
-    if model.device.type != "cpu" or model.tokens.weight.dtype != torch.float32:
-        return "it runs float32 models on a CPU"
+    if any(each.device.type != "cpu" or each.dtype != torch.float32 for each in model.parameters()):
+        return "it runs float32 and int8 models on a CPU"
     for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) and type(module) is not nn.Linear:
-            return f"it does not know the layer {type(module).__name__} at {name}"
+        maps = [child for child in module.children() if isinstance(child, nn.Linear | nn.Embedding)]
+        if any(type(child) not in (nn.Linear, nn.Embedding) for child in maps) or hasattr(module, "parametrizations"):
+            return f"it does not know a layer of {name or 'the model'}"
     return None
-
-
-def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a matrix as int8 and what one unit of each row stands for: (rows, columns), (rows)."""
-    scales = weight.abs().amax(1).clamp(min=1e-20) / 127
-    return (weight / scales[:, None]).round_().clamp_(-127, 127).to(torch.int8), scales
 
 
 class NativeModel:
@@ -74,7 +70,7 @@ class NativeModel:
         self._library = load_library()
         self.handle: int | None = None
         self._kept: list[Array] = []  # what the library points to
-        self._int8 = precision == "int8"
+        self._int8 = precision == "int8" or is_quantised(model)
         config = model.config
         memory = next((context for context in model.contexts().values() if isinstance(context, Memory)), None)
         read = 0 if config.context is None or memory is None else READS.index(getattr(config.context, "read", "norm"))
@@ -110,7 +106,8 @@ class NativeModel:
             self._norm(f"{side}.norm", stack.norm)
             for number, layer in enumerate(stack.layers):
                 self._layer(f"{side}.{number}", layer)
-        self._linear("output", model.output_weight, model.bias)
+        table = model.tokens if model.output is None else model.output
+        self._linear("output", *self._matrix(table), model.bias)
 
     def _layer(self, name: str, layer: EncoderLayer | DecoderLayer) -> None:
         own = layer.self_attention
@@ -149,22 +146,31 @@ class NativeModel:
     def _projections(self, name: str, attention: Attention) -> None:
         """Hand over W^q, W^k and W^v as one map."""
         parts = (attention.query, attention.key_value)
-        self._linear(name, torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts]))
+        found = [self._matrix(part) for part in parts]
+        scales = None
+        if found[0][1] is not None:
+            scales = torch.cat([each for _, each in found if each is not None])
+        self._linear(name, torch.cat([each for each, _ in found]), scales, torch.cat([part.bias for part in parts]))
 
     def _module(self, name: str, linear: nn.Linear) -> None:
-        self._linear(name, linear.weight, linear.bias)
+        self._linear(name, *self._matrix(linear), linear.bias)
 
-    def _linear(self, name: str, weight: Tensor, bias: Tensor | None) -> None:
+    def _matrix(self, module: nn.Module) -> tuple[Tensor, Tensor | None]:
+        """Return the weights of a map or a table: float32 and no scales, or int8 and the scales of the rows."""
+        if isinstance(module, Int8Matrix):
+            return module.values, module.scales
+        assert isinstance(module.weight, Tensor)
+        return quantised(module.weight.detach()) if self._int8 else (module.weight, None)
+
+    def _linear(self, name: str, weight: Tensor, scales: Tensor | None, bias: Tensor | None) -> None:
         out, width = weight.shape
-        added = None if bias is None else array(bias)
-        if self._int8:
-            small, scales = map(array, quantised(weight.detach()))
-            call = (address(small), address(scales), address(added), out, width)
-            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *call))
-        else:
-            values = array(weight)
+        values, units, added = array(weight), _optional(scales), _optional(bias)
+        if units is None:
             call = (address(values), address(added), out, width)
             check(self._library.tram_model_linear(self.handle, name.encode(), *call))
+        else:
+            call = (address(values), address(units), address(added), out, width)
+            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *call))
 
     def _norm(self, name: str, norm: nn.Module) -> None:
         """Hand over a layer norm; an identity is one that the library is not given."""
@@ -178,11 +184,9 @@ class NativeModel:
         positions = None
         if embeddings.positions is not None:
             positions = array(embeddings.positions[embeddings.offset :])
-        table: tuple[Array | None, ...]
-        if self._int8:
-            table = (None, *map(array, quantised(embeddings.tokens.weight.detach())))
-        else:
-            table = (array(embeddings.tokens.weight), None, None)
+        values, scales = self._matrix(embeddings.tokens)
+        small = scales is not None
+        table = (None if small else array(values), array(values) if small else None, _optional(scales))
         self._kept += [each for each in (*table, positions) if each is not None]
         places = 0 if positions is None else len(positions)
         call = (*map(address, table), address(positions), places)
@@ -192,6 +196,10 @@ class NativeModel:
 def array(values: Tensor) -> Array:
     """Return the values of a tensor as an array, without a copy where that is possible."""
     return np.ascontiguousarray(values.detach().numpy())
+
+
+def _optional(values: Tensor | None) -> Array | None:
+    return None if values is None else array(values)
 
 
 def memory_names(names: Iterator[str]) -> list[str]:
