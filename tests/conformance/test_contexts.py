@@ -221,7 +221,8 @@ def forced_decode(model: Transformer, source: Tensor, target: Tensor, state: Sta
     """The state after given sentences, with first translations where the context reads them."""
     if model.makes_first_translations:
         inputs = first_translations(model, SpecialIds(), source)
-        state = model.with_first_translations(model.encode(source, state), inputs, state).only(model.decoder.contexts())
+        prepared = model.with_first_translations(model.encode(source, state), inputs, state)
+        state |= prepared.only(model.decoder.contexts())
     return model.forced_decode(source, target, state).state
 
 

@@ -167,7 +167,8 @@ class Decoder(nn.Module):
         """Return what the context modules need of a state and the source while a sentence is decoded."""
         sublayers = [sub for layer in self.layers for sub in (layer.self_attention, layer.cross_attention)]
         seated = [sub for sub in sublayers if sub.context is not None]
-        units = {sub.name: sub.precompute(state.units.get(sub.name, {}), source.source_rows()) for sub in seated}
+        rows = source.source_rows()
+        units = {sub.name: sub.precompute(state.units.get(sub.name, {}), rows) for sub in seated}
         if self.segment is not None:
             offsets = [[sum(lengths)] for lengths in self.segment.carried(state[DECODER_SEGMENT])]
             units[DECODER_SEGMENT] = {"offset": torch.tensor(offsets, device=source.states.device)}
