@@ -99,7 +99,10 @@ def test_a_call_sees_the_open_segment_as_it_was_read(name: str) -> None:
     second = model.forced_decode(source[:, 1:2], target[:, 1:2], first.state)
     again = model.forced_decode(source[:, 1:2], target[:, 1:2], State.from_tensors(first.state.tensors()))
     close(second.states, again.states)
-    assert [len(lengths) for lengths in (model.open_segment(second.state), model.open_segment(first.state))] == [2, 1]
+    assert [len(lengths) for lengths in (model.segment_lengths(second.state), model.segment_lengths(first.state))] == [
+        2,
+        1,
+    ]
 
 
 @contexts
