@@ -1,5 +1,6 @@
 """What every context module must do for a translator: states are data, and what was read is context like any other."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,15 @@ def test_sentences_without_context_do_not_know_of_each_other(name: str) -> None:
         assert translator.translate_ids([sentence])[0][0][0] == found[0][0]
 
 
+@functools.cache
+def started(name: str) -> DocumentState:
+    return Translator(model_of(name)).start()
+
+
+def state_of(name: str) -> DocumentState:
+    return started(name).fork()
+
+
 @contexts
 def test_a_state_of_another_kind_is_refused(name: str) -> None:
     translator = Translator(model_of(name))
@@ -97,11 +107,11 @@ def test_a_state_of_another_kind_is_refused(name: str) -> None:
     for other in CONTEXTS:
         context = model_of(other).config.context
         if own is not None and context is not None and context.kind != own.kind:
-            state = Translator(model_of(other)).start()
+            state = state_of(other)
             with pytest.raises(InputError, match="this state belongs to the model"):
                 translator.checked(state)
             state.model = translator.fingerprint  # as a damaged file may claim
-            if not state.state.has_form_of(translator.start().state):
+            if not state.state.has_form_of(started(name).state):
                 with pytest.raises(InputError, match="its parts are not those of the model"):
                     translator.checked(state)
 

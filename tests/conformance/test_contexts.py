@@ -100,7 +100,10 @@ def test_a_call_sees_the_open_segment_as_it_was_read(name: str) -> None:
     second = model.forced_decode(source[:, 1:2], target[:, 1:2], first.state)
     again = model.forced_decode(source[:, 1:2], target[:, 1:2], State.from_tensors(first.state.tensors()))
     close(second.states, again.states)
-    assert [len(lengths) for lengths in (model.open_segment(second.state), model.open_segment(first.state))] == [2, 1]
+    assert [len(lengths) for lengths in (model.segment_lengths(second.state), model.segment_lengths(first.state))] == [
+        2,
+        1,
+    ]
 
 
 @contexts
@@ -225,7 +228,8 @@ def forced_decode(model: Transformer, source: Tensor, target: Tensor, state: Sta
     """The state after given sentences, with first translations where the context reads them."""
     if model.makes_first_translations:
         inputs = first_translations(model, SpecialIds(), source)
-        state = model.with_first_translations(model.encode(source, state), inputs, state).only(model.decoder.contexts())
+        prepared = model.with_first_translations(model.encode(source, state), inputs, state)
+        state |= prepared.only(model.decoder.contexts())
     return model.forced_decode(source, target, state).state
 
 

@@ -236,11 +236,12 @@ DOCUMENTS = {
 
 MEMORY = {"kind": "memory"}
 RAGGED = {"kind": "transformer_xl", "memory_length": 12}  # a state that differs in length between documents
+SEGMENTS = {"kind": "zheng", "sentences": 3}  # the whole source of three sentences is read
 
 
 @pytest.mark.parametrize(
     ("context", "optimizer"),
-    [(None, "adamw"), (None, "muon"), (MEMORY, "adamw"), (MEMORY, "muon"), (RAGGED, "adamw")],
+    [(None, "adamw"), (None, "muon"), (MEMORY, "adamw"), (MEMORY, "muon"), (RAGGED, "adamw"), (SEGMENTS, "adamw")],
     ids=str,
 )
 def test_a_run_cut_at_any_update_ends_with_the_same_weights(
@@ -251,7 +252,8 @@ def test_a_run_cut_at_any_update_ends_with_the_same_weights(
 
     def config(name: str, updates: int) -> Config:
         settings = {"updates": updates, "dropout": 0.3, "optimizer": optimizer, "cooldown": 6}
-        finetune = DOCUMENTS | settings | {"context": context} if documents else None
+        window = {"window": "document"} if context is SEGMENTS else {}
+        finetune = DOCUMENTS | settings | window | {"context": context} if documents else None
         return configure(tmp_path / name, **settings, finetune=finetune)
 
     trainer_of(config("whole", 12)).run()

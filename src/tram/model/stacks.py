@@ -18,7 +18,10 @@ from tram.model.segments import OpenSegment, SourceSegment
 from tram.model.state import State, tensor
 
 ENCODER_TOP, DECODER_TOP = "encoder.top", "decoder.top"  # seats on top of the layers
-ENCODER_SEGMENT, DECODER_SEGMENT = "encoder.segment", "decoder.segment"  # in models that read the whole source
+ENCODER_SEGMENT, DECODER_SEGMENT = (
+    "encoder.open_segment",
+    "decoder.open_segment",
+)  # in models that read the whole source
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,11 @@ class Encoder(nn.Module):
         # Embeddings of context and current sentence; zero, so that finetuning starts at the sentence model's
         self.segments = nn.Parameter(torch.zeros(2, config.d_model)) if flat else None
         self.context: StackContext | None = None
-        self.segment: SourceSegment | None = None
+        self.open_segment: SourceSegment | None = None
 
     def contexts(self) -> dict[str, Context]:
         """Return the context modules by the names of their seats."""
-        on_top = in_seat(ENCODER_TOP, self.context) | in_seat(ENCODER_SEGMENT, self.segment)
+        on_top = in_seat(ENCODER_TOP, self.context) | in_seat(ENCODER_SEGMENT, self.open_segment)
         return contexts_of(layer.self_attention for layer in self.layers) | on_top
 
     def forward(self, layout: Layout, state: State, context: Tensor | None = None) -> Encoded:
@@ -89,9 +92,9 @@ class Encoder(nn.Module):
         """
         passage = Passage(state, layout.shape[0])
         before = after = None
-        if self.segment is not None:
-            before = passage.before(ENCODER_SEGMENT, self.segment)
-            layout.segments, after = self.segment.follow(layout, before, self.segment.cut(layout, before))
+        if self.open_segment is not None:
+            before = passage.before(ENCODER_SEGMENT, self.open_segment)
+            layout.segments, after = self.open_segment.follow(layout, before, self.open_segment.cut(layout, before))
         current = segments = None
         if self.segments is not None:
             context = torch.zeros_like(layout.lengths) if context is None else context
@@ -111,8 +114,8 @@ class Encoder(nn.Module):
             states = passage.after(ENCODER_TOP, found)
         states = self.norm(states) if early else states
         rows = None
-        if self.segment is not None and before is not None and after is not None:
-            rows, kept = self.segment.rows_after(states, layout, before)
+        if self.open_segment is not None and before is not None and after is not None:
+            rows, kept = self.open_segment.rows_after(states, layout, before)
             passage.after(ENCODER_SEGMENT, Result(states, after | kept))
         return Encoded(states, layout, passage.state().only(self.contexts()), passage.loss, rows)
 
@@ -127,23 +130,23 @@ class Decoder(nn.Module):
         self.layers: Sequence[DecoderLayer] = nn.ModuleList(layers)  # type: ignore[assignment]
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.context: StackContext | None = None
-        self.segment: OpenSegment | None = None
+        self.open_segment: OpenSegment | None = None
 
     def contexts(self) -> dict[str, Context]:
         """Return the context modules by the names of their seats."""
         sublayers = (sub for layer in self.layers for sub in (layer.self_attention, layer.cross_attention))
-        on_top = in_seat(DECODER_TOP, self.context) | in_seat(DECODER_SEGMENT, self.segment)
+        on_top = in_seat(DECODER_TOP, self.context) | in_seat(DECODER_SEGMENT, self.open_segment)
         return contexts_of(sublayers) | on_top
 
     def forward(self, layout: Layout, source: Encoded, state: State) -> Decoded:
         """Decode all sentences of all documents with teacher forcing."""
         passage = Passage(state, layout.shape[0])
-        if self.segment is not None:
+        if self.open_segment is not None:
             passage.source = source.source_rows()
             segments = source.layout.segments  # none: the sentences continue the open segment
             numbers = np.zeros_like(layout.counts) if segments is None else segments.numbers
-            before = passage.before(DECODER_SEGMENT, self.segment)
-            layout.segments, after = self.segment.follow(layout, before, numbers)
+            before = passage.before(DECODER_SEGMENT, self.open_segment)
+            layout.segments, after = self.open_segment.follow(layout, before, numbers)
             passage.after(DECODER_SEGMENT, Result(source.states, after))
         states, middle = self.run_layers(layout, source, passage)
         if self.context is not None:
@@ -167,9 +170,10 @@ class Decoder(nn.Module):
         """Return what the context modules need of a state and the source while a sentence is decoded."""
         sublayers = [sub for layer in self.layers for sub in (layer.self_attention, layer.cross_attention)]
         seated = [sub for sub in sublayers if sub.context is not None]
-        units = {sub.name: sub.precompute(state.units.get(sub.name, {}), source.source_rows()) for sub in seated}
-        if self.segment is not None:
-            offsets = [[sum(lengths)] for lengths in self.segment.carried(state[DECODER_SEGMENT])]
+        rows = source.source_rows()
+        units = {sub.name: sub.precompute(state.units.get(sub.name, {}), rows) for sub in seated}
+        if self.open_segment is not None:
+            offsets = [[sum(lengths)] for lengths in self.open_segment.carried(state[DECODER_SEGMENT])]
             units[DECODER_SEGMENT] = {"offset": torch.tensor(offsets, device=source.states.device)}
         if self.context is not None:
             units[DECODER_TOP] = self.context.precompute(state[DECODER_TOP])

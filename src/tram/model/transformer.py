@@ -151,16 +151,16 @@ class Transformer(nn.Module):
         states: (real tokens, d_model); source: ids (documents, 1, tokens); state: after that pass, None if it began
         without one. In models that read the whole source, the pass has to have ended in the segment of the sentences.
         """
-        rows, segment = None, self.encoder.segment
+        rows, segment = None, self.encoder.open_segment
         if state is not None and segment is not None and segment.keeps_rows:
             rows = SourceRows.of_documents(ragged(state[ENCODER_SEGMENT]["rows"]))
         return Encoded(states, Layout(source), State.empty(), rows=rows)
 
-    def open_segment(self, state: State) -> list[int]:
+    def segment_lengths(self, state: State) -> list[int]:
         """Return the source tokens of each sentence in the open segment of one document."""
-        if self.encoder.segment is None or ENCODER_SEGMENT not in state:
+        if self.encoder.open_segment is None or ENCODER_SEGMENT not in state:
             return []
-        return self.encoder.segment.carried(state[ENCODER_SEGMENT])[0]
+        return self.encoder.open_segment.carried(state[ENCODER_SEGMENT])[0]
 
     def in_new_segments(self, encoded: Encoded, decoder: State) -> State:
         """Return the state of the decoder at the last sentences: the initial one where they are in a new segment."""

@@ -145,7 +145,7 @@ class Lockstep:
     def _next_segment(self, cursor: Cursor, rule: SegmentRule) -> list[Ids]:
         """Return the next sentences of a document that are one segment, templates included."""
         sentences = [self.special.source(ids) for ids in cursor.sentences[cursor.done :]]
-        numbers = segment_numbers(rule, list(map(len, sentences)), self.model.open_segment(cursor.state))
+        numbers = segment_numbers(rule, list(map(len, sentences)), self.model.segment_lengths(cursor.state))
         return sentences[: numbers.count(numbers[0])]
 
     def _next_block(self, cursor: Cursor, budget: int) -> list[Ids]:

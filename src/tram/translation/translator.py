@@ -322,7 +322,7 @@ class Translator:
         """Refuse a document that is longer than what the context can read as a whole; `name` stands for it."""
         rule = self.model.segment_rule
         if rule is not None and rule.refuses and rule.sentences is not None:
-            whole = len(self.model.open_segment(state)) + sentences
+            whole = len(self.model.segment_lengths(state)) + sentences
             if whole > rule.sentences:
                 raise InputError(f"{name}: {rule.beyond(whole)}")
 
@@ -331,7 +331,7 @@ class Translator:
         numbers = [number // BATCH for number in range(len(pairs))]
         if (rule := self.model.segment_rule) is not None:
             lengths = [len(self.special.source(source)) for source, _ in pairs]
-            numbers = segment_numbers(rule, lengths, self.model.open_segment(state))
+            numbers = segment_numbers(rule, lengths, self.model.segment_lengths(state))
         return [[pair for _, pair in block] for _, block in groupby(zip(numbers, pairs, strict=True), lambda x: x[0])]
 
     def split(self, sentences: list[str]) -> SplitSentences:

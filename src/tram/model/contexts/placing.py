@@ -33,7 +33,7 @@ def place_contexts(encoder: Encoder, decoder: Decoder, config: ModelConfig) -> N
         return
     if context.segment is not None:
         reads_source = isinstance(context, GTransformerConfig) and context.on("target")
-        encoder.segment = SourceSegment(context.segment, config.d_model, keeps_rows=reads_source)
+        encoder.open_segment = SourceSegment(context.segment, config.d_model, keeps_rows=reads_source)
     if isinstance(context, GTransformerConfig):
         place_g_transformer(encoder, decoder, config, context)
     elif isinstance(context, ZhengConfig):
@@ -70,7 +70,7 @@ def place_g_transformer(encoder: Encoder, decoder: Decoder, config: ModelConfig,
         for layer in _top(encoder.layers, context.encoder):
             layer.self_attention.context = SegmentSelfAttention(config, causal=False)
     if context.on("target"):
-        decoder.segment = OpenSegment()
+        decoder.open_segment = OpenSegment()
         for target_layer in _top(decoder.layers, context.decoder):
             target_layer.self_attention.context = SegmentSelfAttention(config, causal=True)
         for target_layer in _top(decoder.layers, context.cross):
@@ -82,7 +82,7 @@ def place_zheng(encoder: Encoder, decoder: Decoder, config: ModelConfig, context
     if context.on("source"):
         encoder.context = GlobalLayer(config, context)
     if context.on("target"):
-        decoder.segment = None if context.segment is None else OpenSegment()
+        decoder.open_segment = None if context.segment is None else OpenSegment()
         biases = QueryBiases(config.d_model, config.heads)
         for layer in decoder.layers:
             layer.self_attention.context = SentenceBefore(config, biases)
