@@ -1,5 +1,6 @@
 """A memory on a frozen imported model: finetuning starts exactly at the model and leaves it as it is; adapters."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,23 @@ def test_an_adapter_on_its_base_is_the_finetuned_model(finetuned: Finetuned, tmp
     options = ["--lines", "--model", finetuned.base, "--adapter", tmp_path / "adapter"]
     done = tram("translate", tmp_path / "lines.txt", *options)
     assert done.out.splitlines() == whole.translate(DOCUMENT)
+
+
+def test_an_adapter_can_be_analysed(finetuned: Finetuned, corpus: Corpus, tmp_path: Path, tram: Command) -> None:
+    pytest.importorskip("matplotlib")
+    export_adapter(finetuned.run, tmp_path / "adapter", dtype=torch.float32)
+    adapted = ["--model", finetuned.base, "--adapter", tmp_path / "adapter"]
+    found = {}
+    for name, options in {"whole": ["--model", finetuned.run], "adapted": adapted}.items():
+        done = tram("analyze", "attribution", *corpus.dev, *options, "--bin", 1, "--output", tmp_path / name)
+        assert done.code == 0, done.err
+        (found[name],) = json.loads((tmp_path / name / "attribution.json").read_text())["models"]
+    assert found["adapted"].pop("name") == f"{finetuned.base} + {tmp_path / 'adapter'}"
+    assert found["adapted"].items() < found["whole"].items()
+    refused(
+        tram("analyze", "attribution", *corpus.dev, *adapted, "--model", finetuned.run, "--output", tmp_path / "two"),
+        "is for one --model",
+    )
 
 
 def test_half_precision_halves_an_adapter(finetuned: Finetuned, tmp_path: Path) -> None:

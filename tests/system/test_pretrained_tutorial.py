@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +61,11 @@ def test_the_page_names_what_is_there() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for path in re.findall(r"runs/pretrained/[\w.]+", text):
         assert (PAGE.parents[1] / path).exists()
+
+
+def test_the_measurements_on_the_page_are_those_of_the_committed_file(tmp_path: Path) -> None:
+    script, results = PAGE.parents[1] / "runs" / "pretrained" / "table.py", PAGE.with_name("pretrained.json")
+    written = tmp_path / PAGE.name
+    written.write_bytes(PAGE.read_bytes())
+    subprocess.run([sys.executable, script, "page", results, written], check=True)
+    assert written.read_bytes() == PAGE.read_bytes()
