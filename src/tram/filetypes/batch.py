@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
 from tram.filetypes.inline import word_spans
 from tram.filetypes.translate import Rendition
+from tram.filetypes.typography import restored_signs
 from tram.text.verbatim import VerbatimRules
 from tram.translation.documents import Remarks
 from tram.translation.guards import DOUBTFUL
@@ -78,9 +79,10 @@ class _Work:
             verbatim=self.settings.rules,
             remarks=self.settings.remarks,
         )
+        language = self.translator.text.target_language
         for file in files:
-            rows = [self.aligned(document, _row(document, next(results))) for document in file.documents]
-            yield file, rows
+            rows = [_row(document, next(results), language) for document in file.documents]
+            yield file, [self.aligned(document, row) for document, row in zip(file.documents, rows, strict=True)]
 
     def with_context(self, document: Sequence[Segment]) -> Row:
         """Translate one document, reading the translations that it has already."""
@@ -101,7 +103,7 @@ class _Work:
                 verbatim=self.settings.rules,
                 remarks=self.settings.remarks,
             )
-            row += _row(segments, found)
+            row += _row(segments, found, self.translator.text.target_language)
         return row
 
     def aligned(self, document: Sequence[Segment], row: Row) -> Row:
@@ -121,15 +123,15 @@ def _wanted(document: Sequence[Segment]) -> list[str]:
     return [segment.text for segment in document if segment.translate]
 
 
-def _row(document: Sequence[Segment], translations: Iterable[Translation]) -> Row:
+def _row(document: Sequence[Segment], translations: Iterable[Translation], language: str) -> Row:
     """Return the renditions of a document's segments; None for those that are not translated."""
     given = iter(translations)
-    return [_rendition(next(given)) if segment.translate else None for segment in document]
+    return [_rendition(segment.text, next(given), language) if segment.translate else None for segment in document]
 
 
-def _rendition(translation: Translation) -> Rendition:
+def _rendition(source: str, translation: Translation, language: str) -> Rendition:
     return Rendition(
-        translation.text,
+        restored_signs(source, translation.text, language),
         doubtful=DOUBTFUL in translation.warnings,
         score=translation.score,
         words=translation.alignment,

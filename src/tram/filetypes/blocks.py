@@ -8,7 +8,7 @@ them, splits the text into sentences and decides which tags belong to a sentence
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Literal
 
 from tram.filetypes.base import PLACEHOLDERS, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
@@ -60,6 +60,7 @@ class _Sentence:
     tags: dict[tuple[str, int], Item]
     opaque: dict[str, Item]
     apart: frozenset[int]  # empty elements with blanks on both sides, of which the text has one
+    behind_blank: frozenset[int]  # empty elements with a blank before them only, and no word behind them
 
 
 class Block:
@@ -253,6 +254,7 @@ def _sentence(
     found: dict[tuple[str, int], Item] = {}
     opaque: dict[str, Item] = {}
     apart: set[int] = set()
+    behind_blank: set[int] = set()
     after_line = False
     for i in (*head, *body, *tail):
         item = items[i]
@@ -282,10 +284,16 @@ def _sentence(
                 after_line = True
             elif is_apart:
                 apart.add(key)
+            elif (
+                kind == "empty"
+                and text[-1:].isspace()
+                and not (i + 1 < len(items) and items[i + 1].plain[:1].isalnum())
+            ):
+                behind_blank.add(key)
     segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
     # Most sentences have neither tags nor opaque pieces: they share what is empty.
     own = [items[i] for i in (*head, *body, *tail)]
-    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, frozenset(apart))
+    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, frozenset(apart), frozenset(behind_blank))
 
 
 def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
@@ -297,6 +305,7 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
     if problems:
         raise ValueError(f"{translation.text!r} for {segment.text!r}: {'; '.join(problems)}")
     borders = [0, *(tag.position for tag in translation.tags), len(translation.text)]
+    stuck = set(_stuck(sentence, translation.tags))
     for number, (start, end) in enumerate(pairwise(borders)):
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
@@ -306,9 +315,17 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
                 side.isspace() for side in (translation.text[: tag.position][-1:], translation.text[tag.position :][:1])
             ]
             apart = tag.kind == "empty" and tag.key in sentence.apart and any(sides)
-            yield from [" "] * (apart and not sides[0])
+            yield from [" "] * ((apart or number in stuck) and not sides[0])
             yield sentence.tags[tag.kind, tag.key]
             yield from [" "] * (apart and not sides[1])
+
+
+def _stuck(sentence: _Sentence, tags: Sequence[Tag]) -> Iterator[int]:
+    """Yield the tags that need a blank before them: an empty element had one, or what opens directly before it."""
+    for position, group in groupby(enumerate(tags), key=lambda each: each[1].position):
+        here = [(number, tag) for number, tag in group if tag.kind != "close"]
+        if position and any(tag.kind == "empty" and tag.key in sentence.behind_blank for _, tag in here):
+            yield here[0][0]
 
 
 def _with_opaque(text: str, opaque: dict[str, Item]) -> Iterator[Event]:

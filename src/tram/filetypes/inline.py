@@ -258,10 +258,28 @@ def _links(source: str, target: str, words: list[tuple[int, int]], alignment: Al
     exact = {placeholders[target[start]]: t for t, (start, _) in enumerate(words) if target[start] in placeholders}
     fixed = set(exact.values())
     pairs = {(s, t) for s, t in pairs if s not in exact and t not in fixed} | set(exact.items())
+    pairs |= _same_words(source, sources, target, words, pairs)
     links: list[list[int]] = [[] for _ in words]
     for s, t in sorted(pairs):
         links[t].append(s)
     return links
+
+
+def _same_words(
+    source: str,
+    sources: list[tuple[int, int]],
+    target: str,
+    targets: list[tuple[int, int]],
+    pairs: set[tuple[int, int]],
+) -> set[tuple[int, int]]:
+    """Link the words without links, such as those of numbers that were copied, that are the same on both sides."""
+    linked = [{pair[side] for pair in pairs} for side in (0, 1)]
+    found: list[dict[str, list[int]]] = [{}, {}]
+    for side, (text, spans) in enumerate(((source, sources), (target, targets))):
+        for i, (start, end) in enumerate(spans):
+            if i not in linked[side]:
+                found[side].setdefault(text[start:end], []).append(i)
+    return {(found[0][word][0], at[0]) for word, at in found[1].items() if len(at) == len(found[0].get(word, ())) == 1}
 
 
 def _by_position(

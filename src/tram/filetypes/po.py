@@ -7,12 +7,13 @@ polib checks the syntax and unescapes; the places of fields come from a scan of 
 import gettext
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tram.errors import InputError
+from tram.filetypes.accelerators import with_accelerator, without_accelerator
 from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translation, Translations
-from tram.filetypes.blocks import Block, Event
+from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.encoding import Decoded, beginning, decode
 from tram.filetypes.extras import load
 from tram.filetypes.languages import check_target
@@ -40,6 +41,7 @@ PLURAL_FORMS = {
     "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
 }
 DEFAULT_FORMS = "nplurals=2; plural=(n != 1);"
+ACCELERATOR = "accelerator"
 
 
 @dataclass
@@ -161,11 +163,11 @@ class _PoDocument(FileDocument):
         targets = [entry.targets[self.form(n) if len(entry.targets) > self.form(n) else -1] for n in (1, 5)]
         for source, target in zip(entry.sources, targets, strict=False):
             yield Block(
-                list(marked_up_items(source)),
+                list(_items(source)),
                 options.source_language,
                 entry.first,
                 entry.end,
-                target=list(marked_up_items(target)) if done else None,
+                target=list(_items(target)) if done else None,
                 target_language=options.target_language,
                 bilingual=True,
             )
@@ -228,8 +230,32 @@ class _PoDocument(FileDocument):
         return f"{name} " + self.newline.join(['""', *quoted] if len(quoted) > 1 else quoted)
 
 
+def _items(text: str) -> Iterator[Item]:
+    """Yield the items of a message; its accelerator is an empty element before the word that has it."""
+    found = without_accelerator(text)
+    if found is None:
+        yield from marked_up_items(text)
+        return
+    plain, mark, start = found
+    for item in marked_up_items(plain):
+        at = start - item.start
+        if item.kind == "text" and 0 <= at < len(item.text):
+            yield from [replace(item, end=start, text=item.text[:at])] if at else []
+            yield Item("empty", start, start, name=ACCELERATOR, data=mark)
+            yield replace(item, start=start, text=item.text[at:])
+        else:
+            yield item
+
+
 def _text(events: Sequence[Event]) -> str:
-    return "".join(event if isinstance(event, str) else event.data or event.text for event in events)
+    """Return a message; an accelerator goes to a word, wherever the tags were put."""
+    text, mark, at = "", "", 0
+    for event in events:
+        if isinstance(event, Item) and event.name == ACCELERATOR:
+            mark, at = event.data, len(text)
+        else:
+            text += event if isinstance(event, str) else event.data or event.text
+    return with_accelerator(text, mark, at) if mark else text
 
 
 def plural_forms(language: str) -> str:

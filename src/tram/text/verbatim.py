@@ -50,6 +50,7 @@ PATTERNS = {
                | (?<![\w./-])(?=[\w-])(?:[\w-]|[./](?=[\w-]))++(?:{AFTER_EXTENSION})(?![./]?\w)""",
     "domain": r"""(?<![\w.-])(?:[a-z0-9-]|\.(?=[a-z0-9-]))++(?<=\.(?:com|org|net|edu|gov|dev))\b
                   (?:/[\w./?=&%\#-]*[\w/])?""",
+    "emoji": r"(?<![\w:]):[a-z][a-z0-9_+-]{1,30}:(?![\w:])",
     "option": r"(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s,;)\]]*[^\s,;.)\]])?|-[A-Za-z0-9](?![\w.,-]))",
     "number": rf"""(?<![\w.,])\d++(?:[.,\u00a0\u202f]\d++)*+[\s\u00a0\u202f]?(?:{UNITS})(?!\w)
                  | [€$£¥]\s?\d++(?:[.,]\d++)*+ | (?<![\w.])v?\d++(?:\.\d++){{2,}}+\b""",
@@ -318,19 +319,31 @@ def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
 def protect(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Protected]:  # noqa: B008 (frozen)
     """Replace the spans of a sentence by sentinels.
 
-    Almost always one `Protected`; a sentence with more spans than there are sentinels is cut at blanks into several,
-    whose translations are joined with blanks.
+    Almost always one `Protected`; symbols at the edges are parts of their own, and a sentence with more spans than
+    there are sentinels is cut at blanks into several. The translations of the parts are joined with blanks.
     """
     spans = find_spans(text, rules)
     if len(spans) > len(SENTINELS):
         spans = _merged(text, spans)
-    parts, start = [], 0
+    parts, last, start, stop = [], [], 0, len(text)
+    if spans and _is_edge(spans[0], text[spans[0].end :][:2]) and spans[0].start == 0:
+        parts.append(_protected(text, 0, spans[0].end, spans[:1]))
+        start, spans = spans[0].end + 1, spans[1:]
+    if spans and _is_edge(spans[-1], text[start : spans[-1].start][:-3:-1]) and spans[-1].end == stop:
+        last.append(_protected(text, spans[-1].start, stop, spans[-1:]))
+        stop, spans = spans[-1].start - 1, spans[:-1]
     while len(spans) > len(SENTINELS):
         cut = _cut(text, spans)
         parts.append(_protected(text, start, cut, [s for s in spans if s.end <= cut]))
         spans = [s for s in spans if s.end > cut]
         start = len(text) - len(text[cut:].lstrip())
-    return [*parts, _protected(text, start, len(text), spans)]
+    return [*parts, _protected(text, start, stop, spans), *last]
+
+
+def _is_edge(span: Span, neighbours: str) -> bool:
+    """Return whether a span is symbols, such as a tick or an emoji, apart from the words beside it by one blank."""
+    apart = len(neighbours) == 2 and neighbours[0] == " " and not neighbours[1].isspace()
+    return apart and span.kind == "foreign" and not any(map(str.isalpha, span.content))
 
 
 def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:

@@ -5,6 +5,7 @@ document.texts                                   # ["See X1."]: what is translat
 document.join(translations)                      # one translation per sentence, spans put back
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,6 +14,11 @@ from tram.text.verbatim import Protected, VerbatimRules, Written, protect
 from tram.text.words import Alignment, filled_alignment, word_ranges
 from tram.translation.guards import Spans
 from tram.translation.parts import Translation
+
+# Placeholders for numbers: %d, %1$ld, %(count)d, %n, {count}
+NUMBER = re.compile(
+    r"%(?:\d+\$|\(\w+\))?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z|j|t|L)?[diufgen]|\{(?:n|num|number|count|total)\}"
+)
 
 
 class SpannedDocument:
@@ -57,6 +63,7 @@ def _restored(
     """Return how many words the source has, and the translation with its spans put back."""
     translation, spans = next(given) if protected.needs_translation else (Translation(protected.text, 0.0), None)
     target = translation.text if spans is None else spans.written.with_sentinels(translation.text)
+    target, protected = _without_hyphens(target, protected)
     restored = replace(translation, text=protected.restore(target).text)
     if not alignment:
         return 0, restored
@@ -66,6 +73,19 @@ def _restored(
     sources, targets = (dict(zip(SENTINELS, each, strict=False)) for each in (protected.sources, protected.contents))
     words = sum(map(len, word_ranges(protected.text, sources)))
     return words, replace(restored, alignment=filled_alignment(links, protected.text, sources, target, targets))
+
+
+def _without_hyphens(target: str, protected: Protected) -> tuple[str, Protected]:
+    """Return a translation in which no placeholder for a number has become the first part of a compound.
+
+    A stand-in such as X1 looks like a name: "X1 files" becomes "X1-Dateien", which is right of a name only.
+    """
+    contents = list(protected.contents)
+    for i, (sentinel, content) in enumerate(zip(SENTINELS, contents, strict=False)):
+        if NUMBER.fullmatch(content) and f"{sentinel}-" not in protected.text:
+            target, count = re.subn(rf"{sentinel}-(?=[^\W\d_])", sentinel, target)
+            contents[i] += " " * count
+    return target, replace(protected, contents=tuple(contents))
 
 
 def _joined(parts: list[tuple[int, Translation]]) -> Translation:

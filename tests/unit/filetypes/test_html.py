@@ -100,3 +100,21 @@ def test_a_wrong_encoding_is_refused(page: bytes) -> None:
 def test_long_runs_take_linear_time(unit: str) -> None:
     document = read_bytes("x.html", (unit * 5_000 + "word").encode())
     translate_document(document, lambda docs: [[Rendition("x" + s.text) for s in d] for d in docs])
+
+
+@pytest.mark.parametrize(
+    ("page", "translation", "written"),
+    [
+        ("<p>See the cable <img src=a>.</p>", "Siehe Kabel.", "<p>Siehe Kabel <img src=a>.</p>"),
+        (
+            "<p>See the <b>cable</b> <a href=b><img src=a></a>.</p>",
+            "Siehe Kabel.",
+            "<p>Siehe <b>Kabel</b> <a href=b><img src=a></a>.</p>",
+        ),
+        ("<p>See the cable<img src=a>.</p>", "Siehe Kabel.", "<p>Siehe Kabel<img src=a>.</p>"),
+    ],
+)
+def test_an_image_behind_a_blank_keeps_it(page: str, translation: str, written: str) -> None:
+    document = read_bytes("x.html", page.encode())
+    content, _ = translate_document(document, lambda _: [[Rendition(translation, [(0, 0), (2, 1), (3, 2)])]])
+    assert content.decode() == written

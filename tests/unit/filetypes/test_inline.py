@@ -80,6 +80,14 @@ def test_a_placeholder_is_aligned_to_itself_whatever_the_alignment_says() -> Non
     assert placed(source, f"Jetzt {code} tippen", [(1, 0), (0, 1), (2, 2)]) == f"Jetzt <1{code}>1 tippen"
 
 
+def test_words_without_links_are_aligned_to_themselves() -> None:
+    source, target = "It costs € 25 today.", "Heute kostet es € 25."
+    start, end = source.index("€"), source.index(" today")
+    placed = place(source, (Tag("open", 0, start), Tag("close", 0, end)), target, [(0, 2), (1, 1), (4, 0)])
+    first, last = (tag.position for tag in placed.tags)
+    assert target[first:last] == "€ 25"
+
+
 def test_without_an_alignment_tags_keep_their_relative_position_and_the_result_says_so() -> None:
     text, tags = parsed("one two <1three>1 four")
     result = place(text, tags, "eins zwei drei vier", None)

@@ -144,3 +144,31 @@ def test_gettext_accepts_the_result(tmp_path: Path) -> None:
         path.write_bytes(translate_document(document, by_sentences(lambda texts: [t.upper() for t in texts]))[0])
         done = subprocess.run(["msgfmt", "--check-format", "-o", "-", path], capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "plain", "translation", "written"),
+    [
+        ("_Save", "Save", "Speichern", "_Speichern"),
+        ("Save &as…", "Save as…", "Speichern unter…", "Speichern &unter…"),
+        ("E&xit", "Exit", "Beenden", "&Beenden"),
+        ("~File", "File", "Datei", "~Datei"),
+        ("%s _files", "%s files", "%s Dateien", "%s _Dateien"),
+        ("R&D", "R&D", "F&E", "F&E"),
+        ("my_file and _x_", "my_file and _x_", "my_file", "my_file"),
+        ("A &amp; B", "A &amp; B", "C &amp; D", "C &amp; D"),
+        ("~/folder", "~/folder", "~/folder", "~/folder"),
+    ],
+)
+def test_the_mark_of_an_accelerator_goes_to_a_word(message: str, plain: str, translation: str, written: str) -> None:
+    document = read_bytes("app.po", f'msgid "{message}"\nmsgstr ""\n'.encode())
+    ((segment,),) = document.documents
+    assert segment.text == plain
+    content, _ = translate_document(document, lambda _: [[Rendition(translation, [(0, 0), (1, 1)])]])
+    assert f'msgstr "{written}"' in content.decode()
+
+
+def test_the_marks_of_accelerators_are_no_context() -> None:
+    document = read_bytes("app.po", b'msgid "_Save"\nmsgstr "_Speichern"\n')
+    ((segment,),) = document.documents
+    assert (segment.text, segment.target) == ("Save", "Speichern")

@@ -103,7 +103,7 @@ def test_a_lost_or_doubled_sentinel_is_reported_and_repaired(text: str) -> None:
     spans = contents(text)
     for translate in (losing, doubling):
         (result,) = translate_protected([text], translate)
-        if spans and any(c.isalpha() for part in protect(text) for c in part.text):
+        if any(part.contents and part.needs_translation for part in protect(text)):
             assert result.lost or result.doubled
         for span in spans:
             assert result.text.count(span) == text.count(span)
@@ -135,3 +135,25 @@ def test_more_spans_than_sentinels_are_translated_in_parts() -> None:
 )
 def test_long_runs_take_linear_time(unit: str) -> None:
     find_spans(unit * 20_000)  # a quadratic search would take minutes
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parts"),
+    [
+        ("☒ Measure the wind.", ["☒", "Measure the wind."]),
+        ("Well done 🎉", ["Well done", "🎉"]),
+        ("✅ Well done 🎉", ["✅", "Well done", "🎉"]),
+        ("It is beautiful 🌻.", ["It is beautiful 🌻."]),
+        ("你好 means hello.", ["你好 means hello."]),
+        ("☒Measure", ["☒Measure"]),
+        ("🎉", ["🎉"]),
+    ],
+)
+def test_symbols_at_the_edges_are_kept_out_of_the_sentence(sentence: str, parts: list[str]) -> None:
+    found = protect(sentence)
+    assert [part.restore(part.text).text for part in found] == parts
+    assert translate_protected([sentence], lambda texts: texts)[0].text == sentence
+
+
+def test_a_code_of_an_emoji_is_a_span() -> None:
+    assert [span.content for span in find_spans("Done :tada: at 10:30:45 with a::b.")][:1] == [":tada:"]

@@ -17,8 +17,11 @@ from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
+from tram.text.verbatim import VerbatimRules
+from tram.text.words import pharaoh
 from tram.translation.document_state import DocumentState
-from tram.translation.parts import split_ids
+from tram.translation.parts import Translation, split_ids
+from tram.translation.spanned import SpannedDocument
 from tram.translation.translator import Translator
 
 Command = Callable[..., Done]
@@ -314,3 +317,22 @@ def test_probabilities_that_overflow_are_one_sentence(prepared: Path) -> None:
             parameter.fill_(3e38)
     with pytest.raises(InputError, match="not numbers"):
         translator.translate(["A small fox sings."])
+
+
+@pytest.mark.parametrize(
+    ("source", "found", "wanted", "alignment"),
+    [
+        ("%d files were deleted.", "X1-Dateien wurden gelöscht.", "%d Dateien wurden gelöscht.", "0-0 0-1 1-2"),
+        ("%(count)d files.", "X1-Dateien.", "%(count)d Dateien.", "0-0 0-1"),
+        ("%s files.", "X1-Dateien.", "%s-Dateien.", "0-0"),
+        ("A %d-bit number.", "Eine X1-Bit-Zahl.", "Eine %d-Bit-Zahl.", "0-0 1-1"),
+    ],
+)
+def test_a_number_is_no_part_of_a_compound(source: str, found: str, wanted: str, alignment: str) -> None:
+    document = SpannedDocument([source], VerbatimRules(), sentinels=False)
+    links = [(0, 0), (1, 1)][: len(found.split())]
+    (translation,) = document.join([Translation(found, 0.0, alignment=links)], alignment=True)
+    assert translation.text == wanted
+    assert translation.alignment is not None
+    assert all(target < len(wanted.split()) for _, target in translation.alignment)
+    assert pharaoh(translation.alignment) == alignment
