@@ -49,10 +49,16 @@ class Server:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
+    @property
+    def steps(self) -> int:
+        """How many batches were translated."""
+        text = Client(self).send("GET", "/metrics")[1].decode()
+        return int(float(next(line for line in text.splitlines() if line.startswith("tram_steps_total")).split()[1]))
+
     def stop(self) -> int:
         """End the server as a service manager does; return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(TIMEOUT)
 
 
 class Client:

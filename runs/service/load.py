@@ -28,11 +28,12 @@ from clients import ENVIRONMENT, Client, Server, add_common, leave_core, sentenc
 
 @dataclass(frozen=True)
 class Latency:
-    """What so many sessions at once see, in milliseconds; requests: one sentence each, per second, of all of them."""
+    """What so many sessions at once see. A request is one sentence; a step of the server translates several."""
 
     sessions: int
     requests: int
     requests_per_second: float
+    requests_per_step: float
     p50_ms: float
     p99_ms: float
 
@@ -55,12 +56,13 @@ def closed_loop(server: Server, sessions: int, seconds: float) -> Latency:
         with lock:
             times.extend(own)
 
-    start = time.monotonic()
+    start, steps = time.monotonic(), server.steps
     together(run, sessions)
-    elapsed = time.monotonic() - start
+    elapsed, steps = time.monotonic() - start, server.steps - steps
     times.sort()
-    p99 = times[min(int(0.99 * len(times)), len(times) - 1)]
-    return Latency(sessions, len(times), len(times) / elapsed, 1e3 * statistics.median(times), 1e3 * p99)
+    count = len(times)
+    p50, p99 = 1e3 * statistics.median(times), 1e3 * times[min(int(0.99 * count), count - 1)]
+    return Latency(sessions, count, count / elapsed, count / steps, p50, p99)
 
 
 def one_at_a_time(options: argparse.Namespace) -> float:
@@ -142,11 +144,12 @@ def table(results: dict[str, Any]) -> str:
     """Return results as Markdown."""
     lines: list[str] = []
     if found := results.get("latency"):
-        lines += ["| concurrent sessions | requests per second | p50 | p99 |", "|---|---|---|---|"]
-        lines.append(f"| model alone, one at a time | {found['one_at_a_time_per_second']:.1f} | | |")
+        lines += ["| concurrent sessions | requests per second | sentences per step | p50 | p99 |"]
+        lines += ["|---|---|---|---|---|"]
+        lines += [f"| model alone, one at a time | {found['one_at_a_time_per_second']:.1f} | | | |"]
         for row in found["rows"]:
-            times = f"{row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms"
-            lines.append(f"| {row['sessions']} | {row['requests_per_second']:.1f} | {times} |")
+            rates = f"{row['requests_per_second']:.1f} | {row['requests_per_step']:.1f}"
+            lines += [f"| {row['sessions']} | {rates} | {row['p50_ms']:.0f} ms | {row['p99_ms']:.0f} ms |"]
         lines += [
             "",
             f"64 sessions have {found['throughput_at_64_over_one_at_a_time']:.2f} times the throughput of one request "

@@ -32,7 +32,7 @@ from tram.translation.translator import Translator
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
-LONGEST_PAUSE = 10  # times `wait`: how long the worker waits at most while requests keep coming
+PAUSE = 0.1  # seconds after which clients that were answered are no longer expected to send their next sentence
 CALL_SECONDS = 0.2  # of calls between two steps
 
 
@@ -124,7 +124,8 @@ class _Call:
 class Scheduler:
     """Translates documents of many threads in common batches.
 
-    batch: sentences translated at once; wait: seconds that a worker without a full batch waits for the next request.
+    batch: sentences translated at once; wait: seconds that a worker without a full batch waits for others after a
+    pause, and for each client that was just answered.
     max_requests, max_sentences: what may wait; beyond that `Unavailable` is raised. A single request is accepted
     whatever its size if nothing else is waiting. A model that joins sentences to units is refused.
     """
@@ -133,7 +134,7 @@ class Scheduler:
         self,
         translator: Translator,
         batch: int = 32,
-        wait: float = 0.004,
+        wait: float = 0.005,
         max_requests: int = 128,
         max_sentences: int = 50_000,
     ) -> None:
@@ -287,12 +288,14 @@ class Scheduler:
         Otherwise clients that send one sentence after the other fall into groups that wait for each other's steps.
         """
         now = time.monotonic()
-        end = now + LONGEST_PAUSE * self.wait
-        if now - self._answered > LONGEST_PAUSE * self.wait:
-            self._expected = self.batch  # any number
+        if now - self._answered > PAUSE:
+            self._expected, end = self.batch, now + self.wait
+        else:
+            end = now + self.wait * (self._expected + 1)  # their answers and requests take the same core
         while self._requests and self._expected and self._documents() < self.batch and self._deadline is None:
-            if not self._changed.wait(min(self.wait, end - time.monotonic())):
+            if (left := end - time.monotonic()) <= 0:
                 return
+            self._changed.wait(left)
 
     def _documents(self) -> int:
         return sum(len(request.tasks) for request in self._requests)
