@@ -11,6 +11,7 @@ from tram.config import FinetuneConfig
 from tram.data.arrays import Sentences, Split
 from tram.model.transformer import Transformer
 from tram.training.document_stage import DocumentStage
+from tram.training.segment_stage import SegmentStage
 from tram.training.stages import Processes
 
 Lengths = list[list[tuple[int, int]]]  # documents of sentences: ids of the source and of the target
@@ -45,7 +46,8 @@ def example(documents: Lengths) -> Example:
 
 def stage_of(model: Transformer, split: Split, seed: int = 1, **changes: Any) -> DocumentStage:
     config = FinetuneConfig(**{"label_smoothing": 0.0, "documents": 8, **changes})
-    return DocumentStage(model, config, seed, Processes(), split)
+    stage = DocumentStage if model.segment_rule is None else SegmentStage
+    return stage(model, config, seed, Processes(), split)
 
 
 def update_gradients(stage: DocumentStage) -> Gradients:

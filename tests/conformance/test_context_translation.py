@@ -1,12 +1,13 @@
 """What every context module must do for a translator: states are data, and what was read is context like any other."""
 
+import functools
 from pathlib import Path
 
 import pytest
 import torch
 
 from conftest import TINY
-from context_kinds import CONTEXTS, model_of
+from context_kinds import CONTEXTS, model_of, reads_ahead
 from helpers import random_ids, shake
 from tram.config import ModelConfig
 from tram.errors import InputError
@@ -28,7 +29,7 @@ def translator_of(name: str, prepared: Path) -> Translator:
     config = ModelConfig.model_validate(TINY.model_dump() | layers | CONTEXTS[name])
     model = Transformer(config, text.vocabulary).double()
     shake(model, seed=2)
-    return Translator(model, text, beam=2)
+    return Translator(model, text, beam=2, guards=False)
 
 
 @contexts
@@ -36,19 +37,34 @@ def test_a_document_is_continued_from_a_stored_state(name: str, prepared: Path) 
     translator = translator_of(name, prepared)
     whole = translator.translate(SOURCE)
     assert len(whole) == len(SOURCE)
-    state = translator.start()
-    parts = translator.translate(SOURCE[:2], state)
-    state = DocumentState.from_bytes(state.to_bytes())
-    assert parts + translator.translate(SOURCE[2:], state) == whole
+    edge = segment_edge(translator) if reads_ahead(name) else 2
+    if edge < len(SOURCE):
+        state = translator.start()
+        parts = translator.translate(SOURCE[:edge], state)
+        state = DocumentState.from_bytes(state.to_bytes())
+        assert parts + translator.translate(SOURCE[edge:], state) == whole
+    if reads_ahead(name):  # in the middle of a segment, a state that was stored is the same as one that was not
+        state = translator.start()
+        translator.read(SOURCE[:2], TARGET[:2], state)
+        stored = DocumentState.from_bytes(state.to_bytes())
+        assert translator.translate(SOURCE[3:], stored) == translator.translate(SOURCE[3:], state)
+
+
+def segment_edge(translator: Translator) -> int:
+    """Where a segment of `SOURCE` ends; the end of the document if it is one segment."""
+    rule = translator.model.segment_rule
+    return len(SOURCE) if rule is None or rule.sentences is None or rule.sentences > 3 else 4
 
 
 @contexts
-def test_sentences_read_together_or_one_by_one_are_the_same_context(name: str, prepared: Path) -> None:
+def test_units_read_together_or_one_by_one_are_the_same_context(name: str, prepared: Path) -> None:
     translator = translator_of(name, prepared)
     together, single = translator.start(), translator.start()
     translator.read(SOURCE, TARGET, together)
-    for source, target in zip(SOURCE, TARGET, strict=True):
-        translator.read([source], [target], single)
+    cut = segment_edge(translator)
+    steps = [slice(0, cut), slice(cut, None)] if reads_ahead(name) else [slice(i, i + 1) for i in range(len(SOURCE))]
+    for step in steps:
+        translator.read(SOURCE[step], TARGET[step], single)
     expected = together.state.tensors()
     for key, value in single.state.tensors().items():
         torch.testing.assert_close(value, expected[key], rtol=0, atol=1e-9)
@@ -75,6 +91,15 @@ def test_sentences_without_context_do_not_know_of_each_other(name: str) -> None:
         assert translator.translate_ids([sentence])[0][0][0] == found[0][0]
 
 
+@functools.cache
+def started(name: str) -> DocumentState:
+    return Translator(model_of(name)).start()
+
+
+def state_of(name: str) -> DocumentState:
+    return started(name).fork()
+
+
 @contexts
 def test_a_state_of_another_kind_is_refused(name: str) -> None:
     translator = Translator(model_of(name))
@@ -82,10 +107,28 @@ def test_a_state_of_another_kind_is_refused(name: str) -> None:
     for other in CONTEXTS:
         context = model_of(other).config.context
         if own is not None and context is not None and context.kind != own.kind:
-            state = Translator(model_of(other)).start()
+            state = state_of(other)
             with pytest.raises(InputError, match="this state belongs to the model"):
                 translator.checked(state)
             state.model = translator.fingerprint  # as a damaged file may claim
-            if not state.state.has_form_of(translator.start().state):
+            if not state.state.has_form_of(started(name).state):
                 with pytest.raises(InputError, match="its parts are not those of the model"):
                     translator.checked(state)
+
+
+def test_a_document_beyond_a_whole_source_limit_is_refused(prepared: Path) -> None:
+    """Also one that grows beyond it, and one that is only read."""
+    text = TextPipeline.load(prepared)
+    context = {"kind": "selective", "sentences": 3}
+    model = Transformer(ModelConfig.model_validate(TINY.model_dump() | {"context": context}), text.vocabulary)
+    translator = Translator(model, text, beam=1, guards=False)
+    problem = r"document 1: has 4 sentences, and the context reads whole documents of at most 3; cut it into parts"
+    with pytest.raises(InputError, match=problem):
+        translator.translate(SOURCE)
+    state = translator.start()
+    translator.read(SOURCE[:2], TARGET[:2], state)
+    with pytest.raises(InputError, match=problem):
+        translator.translate(SOURCE[2:], state)
+    with pytest.raises(InputError, match="the document: has 5 sentences"):
+        translator.read(SOURCE[1:], TARGET[1:], state)
+    assert len(translator.translate(SOURCE[4:], state)) == 1

@@ -9,11 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from context_kinds import CONTEXTS, model_of
+from context_kinds import CONTEXTS, edges, model_of, reads_ahead
 from helpers import START, random_ids, tiny_config, tiny_model
+from tram.data.batches import document_ids
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
+from tram.translation.first_pass import first_translations
 from tram.translation.lockstep import Cursor, Lockstep
 
 contexts = pytest.mark.parametrize("name", CONTEXTS)
@@ -43,7 +45,8 @@ def test_context_changes_the_logits(name: str) -> None:
     model, (source, target) = model_of(name), batch()
     whole = model(source, target)[0]
     alone = model(source[0][:, None], target[0][:, None])[:, 0]  # every sentence is a document
-    close(whole[0], alone[0])
+    if not reads_ahead(name):
+        close(whole[0], alone[0])
     assert (whole[1:] - alone[1:]).abs().amax((1, 2)).min() > 1e-3
 
 
@@ -54,7 +57,7 @@ def test_sentences_beyond_the_reach_change_nothing(name: str) -> None:
     model = model_of(name)
     reaches = [context.reach for context in model.contexts().values()]
     if None in reaches:
-        pytest.skip("no bound in sentences")
+        pytest.skip("no bound in sentences, or segments")
     reach = sum(each for each in reaches if each is not None)
     lengths = [[3] * (reach + 2)]
     source, target = random_ids(lengths, 1), random_ids(lengths, 2, first=START)
@@ -63,6 +66,40 @@ def test_sentences_beyond_the_reach_change_nothing(name: str) -> None:
     difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
     assert difference[1] > 1e-6
     assert difference[-1] == 0
+
+
+@contexts
+@torch.no_grad()
+def test_segments_do_not_know_of_each_other(name: str) -> None:
+    """And the source of a segment is known from its first sentence on."""
+    rule = model_of(name).segment_rule
+    if rule is None or rule.sentences is None or rule.sentences > 5:
+        pytest.skip("no short segments")
+    model, n = model_of(name), rule.sentences
+    source, target = random_ids([[3] * (2 * n)], 1), random_ids([[4] * (2 * n)], 2, first=START)
+    changed = source.clone()
+    changed[0, n - 1, 1] = source[0, n - 1, 1] % 7 + 11
+    difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
+    assert difference[:n].min() > 1e-6
+    assert difference[n:].max() == 0
+
+
+@contexts
+@torch.no_grad()
+def test_a_call_sees_the_open_segment_as_it_was_read(name: str) -> None:
+    """Sentences of earlier calls keep their states, those of later calls see them."""
+    if not reads_ahead(name):
+        pytest.skip("pieces of any size are the same as whole documents")
+    model = model_of(name)
+    source, target = random_ids([[4, 3, 5]], 1), random_ids([[5, 2, 4]], 2, first=START)
+    first = model.forced_decode(source[:, :1], target[:, :1])
+    alone, both = (model.forced_decode(source[:, 1:], target[:, 1:], state).states for state in (None, first.state))
+    assert (alone - both).abs().max() > 1e-3
+    # Sentence by sentence, what one call carries is what the next one sees, in any number of calls
+    second = model.forced_decode(source[:, 1:2], target[:, 1:2], first.state)
+    again = model.forced_decode(source[:, 1:2], target[:, 1:2], State.from_tensors(first.state.tensors()))
+    close(second.states, again.states)
+    assert [len(lengths) for lengths in (model.open_segment(second.state), model.open_segment(first.state))] == [2, 1]
 
 
 @contexts
@@ -82,6 +119,9 @@ def test_every_parameter_of_a_context_learns(name: str) -> None:
 @torch.no_grad()
 def test_pieces_with_a_carried_state_equal_whole_documents(name: str, cuts: tuple[int, ...]) -> None:
     model, (source, target) = model_of(name), batch()
+    cuts = tuple(cut for cut in cuts if cut in edges(model, source))
+    if not cuts:
+        pytest.skip("the whole source is one segment")
     whole = model.forced_decode(source, target)
     state, parts = State.empty(), []
     for start, stop in itertools.pairwise([0, *cuts, source.shape[1]]):
@@ -99,12 +139,23 @@ def test_token_by_token_equals_whole_documents(name: str) -> None:
     source, target = random_ids([[4, 6, 3], [5, 2, 7]], 1), random_ids([[6] * 3] * 2, 2, first=START)
     expected = model(source, target)
     state = model.initial_state(2)
-    for t in range(3):
-        encoded = model.encode(source[:, t : t + 1], state)
-        cache = model.start_decoding(encoded, state)
-        for j in range(target.shape[2]):
-            close(model.step(target[:, t, j : j + 1], cache)[:, 0], expected[:, t, j])
-        state = model.forced_decode(encoded, target[:, t : t + 1], state).state | encoded.state
+    for start, stop in itertools.pairwise([0, *edges(model, source), 3]):
+        whole = model.encode(source[:, start:stop], state)
+        state |= whole.state
+        if model.makes_first_translations:
+            state = model.with_first_translations(whole, target[:, start:stop], state)
+        states = whole.layout.grid(whole.states)
+        for t in range(start, stop):
+            own = states[:, t - start][source[:, t] != PAD]
+            encoded = model.encoded_before(own, source[:, t : t + 1], state)
+            cache = model.start_decoding(encoded, state)
+            for j in range(target.shape[2]):
+                close(model.step(target[:, t, j : j + 1], cache)[:, 0], expected[:, t, j])
+            inputs = {name: each[:, : cache.slots].flatten(0, 1) for name, each in cache.update_inputs.items()}
+            after = model.advance(inputs, model.layout(target[:, t : t + 1]), state)
+            state = model.forced_decode(encoded, target[:, t : t + 1], state).state
+            close_states(after, state)
+    close_states(state, model.forced_decode(source, target).state)
 
 
 @contexts
@@ -144,11 +195,35 @@ def test_lockstep_carries_the_state_of_a_teacher_forced_pass(name: str, beam: in
         for cursor, hypotheses in Lockstep(model, special, beam, documents=2, block=9).run(cursors):
             found[cursor.number].append(hypotheses[0].ids)
         for document, translations, cursor in zip(documents, found, cursors, strict=True):
-            done = State.empty()
-            for ids, translation in zip(document, translations, strict=True):
-                source = torch.tensor([[special.source(ids)]])
-                done = model.forced_decode(source, torch.tensor([[special.decoder_input(translation)]]), done).state
-            close_states(cursor.state, done)
+            source = document_ids([[special.source(ids) for ids in document]])
+            target = document_ids([[special.decoder_input(ids) for ids in translations]])
+            close_states(cursor.state, forced_decode(model, source, target, State.empty()))
+
+
+@contexts
+def test_lockstep_continues_a_document_like_a_teacher_forced_pass(name: str) -> None:
+    """Also in the middle of a segment."""
+    model, special = model_of(name), SpecialIds()
+    calls: list[list[list[int]]] = [[[3, 9, 4], [20, 7]], [[5, 5, 11, 8], [6, 21], [17, 3, 12]]]
+    with torch.inference_mode():
+        state, expected = model.initial_state(1), State.empty()
+        for call in calls:
+            cursor = Cursor(0, call, state)
+            found = [hypotheses[0].ids for _, hypotheses in Lockstep(model, special, beam=2, block=9).run([cursor])]
+            state = cursor.state
+            source = document_ids([[special.source(ids) for ids in call]])
+            target = document_ids([[special.decoder_input(ids) for ids in found]])
+            expected = forced_decode(model, source, target, expected)
+            close_states(state, expected)
+
+
+def forced_decode(model: Transformer, source: Tensor, target: Tensor, state: State) -> State:
+    """The state after given sentences, with first translations where the context reads them."""
+    if model.makes_first_translations:
+        inputs = first_translations(model, SpecialIds(), source)
+        prepared = model.with_first_translations(model.encode(source, state), inputs, state)
+        state |= prepared.only(model.decoder.contexts())
+    return model.forced_decode(source, target, state).state
 
 
 @contexts

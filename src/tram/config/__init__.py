@@ -228,6 +228,11 @@ class FinetuneConfig(WithContext, TrainConfig):
     def _check_window(self) -> Self:
         if self.window != "document" and self.window[0] > self.window[1]:
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
+        if self.window != "document" and self.context is not None and self.context.segment is not None:
+            raise ValueError(
+                f"window: the context ({self.context.kind}) reads the whole source, so that nothing may be cut; set "
+                "window: document"
+            )
         if self.accumulate != 1:
             raise ValueError("accumulate: a window of documents is already one update; leave it at 1")
         return self
@@ -335,7 +340,9 @@ def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
     key = ".".join(short(str(part)) for part in (*outer, last) if part in fields or (unknown and part is last))
     if unknown:
         near = difflib.get_close_matches(key, keys, n=1, cutoff=0.3)
-        hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(keys)}"
+        depth = max(key.count("."), 1)  # without the keys of every kind of context
+        listed = [each for each in keys if each.count(".") <= depth]
+        hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(listed)}"
         return f"unknown key `{key}`; {hint}"
     if error["type"] == "union_tag_invalid":
         kinds, tag = re.findall(r"\w+", error["ctx"]["expected_tags"]), str(error["ctx"]["tag"])

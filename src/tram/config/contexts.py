@@ -6,15 +6,17 @@
 `docs/SYSTEMS.md` describes the systems; `tram.model.contexts` computes them.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, field_validator
 
-from tram.config.sections import Positive, Section, Width
+from tram.config.sections import Count, Fraction, Positions, Positive, Section, Width
 
 Side = Literal["source", "target"]
 ContextSide = Literal["source", "target", "both"]  # encoder, decoder or both
-TokenPositions = Literal["sentence", "none"]  # what is added to the embeddings: positions in the sentence, or nothing
+# What is added to the embeddings: positions in the sentence, in the segment, or nothing
+TokenPositions = Literal["sentence", "segment", "none"]
 
 
 class HostSettings(Protocol):
@@ -26,6 +28,40 @@ class HostSettings(Protocol):
     def encoder_layers(self) -> int: ...  # noqa: D102
     @property
     def decoder_layers(self) -> int: ...  # noqa: D102
+    @property
+    def positions(self) -> Literal["learned", "sinusoidal", "sinusoidal-fairseq"]: ...  # noqa: D102
+    @property
+    def max_positions(self) -> int: ...  # noqa: D102
+    @property
+    def max_length(self) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SegmentRule:
+    """Which sentences of a document are one segment, whose source is read as a whole; the next one begins a new one.
+
+    A sentence joins the segment while it has fewer than `sentences` and its tokens, templates included, stay below
+    `tokens`; None: no limit. refuses: a document that does not fit into one segment is refused, not cut.
+    """
+
+    sentences: int | None = None
+    tokens: int | None = None
+    refuses: bool = False
+
+    def joins(self, sentences: int, tokens: int, new: int) -> bool:
+        """Return whether a sentence of `new` tokens joins a segment that has so many sentences and tokens already."""
+        if not sentences:
+            return True
+        if self.sentences is not None and sentences >= self.sentences:
+            return False
+        return self.tokens is None or tokens + new < self.tokens
+
+    def beyond(self, sentences: int) -> str:
+        """Return what is wrong with a document of so many sentences, which does not fit into one segment."""
+        return (
+            f"has {sentences:,} sentences, and the context reads whole documents of at most {self.sentences:,}; "
+            "cut it into parts"
+        )
 
 
 class ContextSection(Section):
@@ -40,6 +76,15 @@ class ContextSection(Section):
     def token_positions(self, side: Side) -> TokenPositions:
         """Return which positions are added to the embeddings of a side."""
         return "sentence"
+
+    @property
+    def segment(self) -> SegmentRule | None:
+        """The rule for what is read as a whole; None: a sentence never sees the source of those that follow."""
+        return None
+
+    def noise(self, epoch: int) -> float:
+        """Return the share of words that are hidden in an epoch of training."""
+        return 0.0
 
     def check(self, model: HostSettings) -> None:
         """Raise ValueError if the settings do not fit the model's."""
@@ -124,6 +169,98 @@ class HANConfig(ContextSection):
     )
 
 
+class GTransformerConfig(ContextSection):
+    """G-Transformer (Bao et al. 2021): a gate between attention to the sentence and to all of its segment."""
+
+    kind: Literal["g_transformer"] = Field("g_transformer", description="G-Transformer")
+    encoder: Count = Field(2, description="top layers of the encoder whose self-attention sees the segment")
+    decoder: Count = Field(2, description="top layers of the decoder whose self-attention sees the segment so far")
+    cross: Count = Field(2, description="top layers of the decoder whose attention to the source sees the segment")
+    tokens: Positions = Field(
+        512, description="a sentence joins the segment while its tokens, templates included, stay below this"
+    )
+    sentences: Positive = Field(1000, description="maximum number of sentences per segment")
+    hidden: Fraction = Field(
+        0.1, description="share of words that training replaces by the mask, on both sides; needs `prepare --reserved`"
+    )
+    hidden_epochs: Count = Field(40, description="epochs after which no words are hidden any more")
+
+    def token_positions(self, side: Side) -> TokenPositions:
+        """Return `segment`: positions run over all sentences of a segment."""
+        return "segment" if self.on(side) else "sentence"
+
+    @property
+    def segment(self) -> SegmentRule:
+        """The original's rule; it also counts the longer side of each pair, which decoding cannot know."""
+        return SegmentRule(self.sentences, self.tokens)
+
+    def noise(self, epoch: int) -> float:
+        """Return the share of hidden words: a step, as in the original, whose option speaks of a ramp."""
+        return self.hidden if epoch < self.hidden_epochs else 0.0
+
+    def check(self, model: HostSettings) -> None:
+        """Refuse more layers than there are, and segments that sentences or positions do not fit into."""
+        for name, layers, most in (
+            ("encoder", self.encoder, model.encoder_layers),
+            ("decoder", self.decoder, model.decoder_layers),
+            ("cross", self.cross, model.decoder_layers),
+        ):
+            if layers > most:
+                raise ValueError(f"context.{name} ({layers}): there are {most} layers")
+        if model.max_length >= self.tokens:
+            raise ValueError(f"context.tokens ({self.tokens}) must exceed max_length ({model.max_length})")
+        if model.positions == "learned" and self.tokens > model.max_positions:
+            raise ValueError(
+                f"context.tokens ({self.tokens}) must not exceed max_positions ({model.max_positions}), because "
+                "positions are learned and run over the segment"
+            )
+
+
+class ZhengConfig(ContextSection):
+    """Zheng et al. 2020: a global layer on top of the encoder; the decoder looks back one sentence."""
+
+    kind: Literal["zheng"] = Field("zheng", description="Zheng et al. 2020")
+    sentences: Annotated[int, Field(ge=1, le=1000)] = Field(
+        20, description="sentences whose source is read together; longer documents are cut"
+    )
+
+    def token_positions(self, side: Side) -> TokenPositions:
+        """Return `none` where distances take the place of positions: in the decoder."""
+        return "none" if side == "target" and self.on(side) else "sentence"
+
+    @property
+    def segment(self) -> SegmentRule | None:
+        """Runs of sentences; without the global layer, none."""
+        return SegmentRule(self.sentences) if self.on("source") else None
+
+
+class SelectiveConfig(ContextSection):
+    """Selective attention (Maruf et al. 2019): on top of one side, attention to sentences, then to their words."""
+
+    kind: Literal["selective"] = Field("selective", description="selective attention")
+    side: Literal["source", "target"] = Field(
+        "source", description="context of the source, or of first translations; the original has no both"
+    )
+    online: bool = Field(False, description="read only earlier sentences; otherwise all others of the document")
+    words: Literal["softmax", "sparsemax"] = Field("softmax", description="weights of the words inside a sentence")
+    sentences: Positive = Field(1000, description="longest document, if all of it is read; a longer one is refused")
+    special: tuple[Annotated[int, Field(ge=0, le=10**9)], ...] = Field(
+        (1, 2), max_length=1000, description="ids of the source that are no words, such as start and end"
+    )
+
+    @property
+    def segment(self) -> SegmentRule | None:
+        """The whole document, unless only earlier sentences are read."""
+        return None if self.online else SegmentRule(self.sentences, refuses=True)
+
+
 ContextConfig = Annotated[
-    MemoryConfig | TransformerXLConfig | CompressiveConfig | HANConfig, Field(discriminator="kind")
+    MemoryConfig
+    | TransformerXLConfig
+    | CompressiveConfig
+    | HANConfig
+    | GTransformerConfig
+    | ZhengConfig
+    | SelectiveConfig,
+    Field(discriminator="kind"),
 ]

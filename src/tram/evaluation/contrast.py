@@ -249,4 +249,8 @@ def repeated(encoded: Encoded, owners: Tensor) -> Encoded:
     layout = Layout(encoded.layout.grid(encoded.layout.ids).index_select(0, owners))
     starts = torch.as_tensor(encoded.layout.starts, device=owners.device).index_select(0, owners)
     places = starts.repeat_interleave(layout.lengths.flatten()) + layout.positions
-    return Encoded(encoded.states.index_select(0, places), layout, State.empty())
+    rows = encoded.rows
+    if encoded.layout.segments is not None:
+        layout.segments = encoded.layout.segments.select(owners)
+        rows = encoded.source_rows().select(owners)
+    return Encoded(encoded.states.index_select(0, places), layout, State.empty(), rows=rows)

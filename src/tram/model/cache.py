@@ -58,3 +58,7 @@ class DecodingCache:
         if end > self.update_inputs[name].shape[1]:
             self.update_inputs[name] = F.pad(self.update_inputs[name], (0, 0, 0, end))
         self.update_inputs[name][:, self.slots : end] = inputs
+
+    def recorded(self, name: str, width: int) -> Tensor:
+        """Return the update inputs so far, with `width` slots of the present step: (sentences, slots, any width)."""
+        return self.update_inputs[name][:, : self.slots + width]

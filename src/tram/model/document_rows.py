@@ -7,13 +7,16 @@
 What a sentence reads is a range of rows, or several. `ranges` turns them into a rectangle of indices.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tram.model.attention import Attention
 from tram.model.packing import Layout
+from tram.model.state import ContextState, Ragged
 
 Numbers = np.ndarray[Any, Any]
 
@@ -63,6 +66,32 @@ class DocumentRows(CarriedAndNew):
         self.ends: Numbers = tokens + counts[:, : sentences - layout.reread].sum(1)
 
 
+@dataclass(frozen=True)
+class SourceRows:
+    """Source states that the decoder may read. first, stop: (documents · sentences), the rows of each one's segment."""
+
+    states: Tensor
+    first: Numbers
+    stop: Numbers
+
+    @classmethod
+    def of_documents(cls, rows: Ragged) -> "SourceRows":
+        """Return the rows of documents with one sentence each to decode, which is in the open segment."""
+        lengths = rows.lengths.cpu().numpy()
+        stops = np.cumsum(lengths)
+        return cls(rows.values, stops - lengths, stops)
+
+    @classmethod
+    def of_sentences(cls, states: Tensor, layout: Layout) -> "SourceRows":
+        """Return sentences of which each is a segment of its own."""
+        return cls(states, layout.starts, layout.starts + layout.counts)
+
+    def select(self, sentences: Tensor) -> "SourceRows":
+        """Return what some sentences read."""
+        places = sentences.cpu().numpy()
+        return SourceRows(self.states, self.first[places], self.stop[places])
+
+
 def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
     """Return rectangles of the rows in some ranges per sentence, one range after the other, aligned at the right.
 
@@ -79,3 +108,15 @@ def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
         rows = np.where(inside, stop[:, None] - 1 - (from_right - passed[:, None]), rows)
         passed = passed + length
     return rows, from_right < total[:, None]
+
+
+def padded(attention: Attention, keys_values: Tensor, *parts: tuple[Numbers, Numbers]) -> ContextState:
+    """Return keys, values and mask of what each sentence reads in some ranges of rows, one after the other.
+
+    keys_values: (rows, 2 · d_model), projected; parts: see `ranges`.
+    """
+    rows, real = ranges(*parts)
+    slots = torch.as_tensor(rows, device=keys_values.device)
+    seen = keys_values.index_select(0, slots.flatten()).unflatten(0, slots.shape)
+    keys, values = (attention.split(part).contiguous() for part in seen.chunk(2, -1))
+    return {"keys": keys, "values": values, "mask": torch.as_tensor(real, device=slots.device)[:, None, None]}

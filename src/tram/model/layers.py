@@ -15,7 +15,17 @@ from tram.config import ModelConfig
 from tram.config.contexts import Side
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
-from tram.model.contexts.base import AttentionContext, Host, OwnTokens, Passage, Result, SublayerContext
+from tram.model.contexts.base import (
+    AttentionContext,
+    Host,
+    InnerContext,
+    OwnInputs,
+    OwnTokens,
+    Passage,
+    Result,
+    SublayerContext,
+)
+from tram.model.document_rows import SourceRows
 from tram.model.packing import Blocks, Layout
 from tram.model.positions import fairseq_sinusoids, sinusoids
 from tram.model.state import ContextState
@@ -51,19 +61,27 @@ class Embeddings(nn.Module):
         self.offset = config.position_offset
         rows = config.max_positions + config.position_offset
         self.positions: Tensor | None
-        if config.context is not None and config.context.token_positions(side) == "none":
+        kind = "sentence" if config.context is None else config.context.token_positions(side)
+        self.by_segment = kind == "segment"
+        if kind == "none":
             self.positions = None  # the context module has positions of its own
         elif config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(rows, config.d_model))
             nn.init.normal_(self.positions, std=0.02)
         else:
             wave = sinusoids if config.positions == "sinusoidal" else fairseq_sinusoids
+            if self.by_segment and config.context is not None and (rule := config.context.segment) is not None:
+                rows = max(rows, 2 * (rule.tokens or 0) + config.position_offset)  # translations may be longer
             table = wave(torch.arange(rows), config.d_model).to(torch.get_default_dtype())
             self.register_buffer("positions", table, persistent=False)
         self.norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(0.0)
 
-    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+    def places(self, layout: Layout) -> Tensor:
+        """Return the positions of all tokens: in their sentences, or in their segments."""
+        return layout.segment_positions if self.by_segment else layout.positions
+
+    def forward(self, ids: Tensor, positions: Tensor | int, segments: Tensor | None = None) -> Tensor:
         """Embed tokens: ids, positions of the same shape, or one position for all → (…, d_model).
 
         segments: (…, d_model), added to the token embeddings.
@@ -71,7 +89,10 @@ class Embeddings(nn.Module):
         tokens = self.tokens(ids) if segments is None else self.tokens(ids) + segments
         embedded = tokens * self.scale
         if self.positions is not None:
-            embedded = embedded + self.positions[positions + self.offset]
+            places = positions + self.offset
+            if self.by_segment and isinstance(places, Tensor):  # the last position is that of all tokens beyond it
+                places = places.clamp(max=len(self.positions) - 1)
+            embedded = embedded + self.positions[places]
         states: Tensor = self.dropout(self.norm(embedded))
         return states
 
@@ -105,7 +126,7 @@ class AttentionSublayer(nn.Module):
         self.name = name  # of its state
         self.attention = Attention(config.d_model, config.heads)
         self.residual = Residual(config)
-        self.context: SublayerContext | AttentionContext | None = None
+        self.context: SublayerContext | AttentionContext | InnerContext | None = None
 
     def forward(
         self, states: Tensor, keys: Tensor | None, blocks: Blocks, layout: Layout, causal: bool, passage: Passage
@@ -115,15 +136,25 @@ class AttentionSublayer(nn.Module):
         if isinstance(context, AttentionContext):
             found: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
             return self.residual.add(states, passage.after(self.name, found))
-        local = self.residual(states, lambda x: self.attention(x, keys, blocks, causal))
-        if context is None:
+
+        def attend(x: Tensor) -> Tensor:
+            attended: Tensor = self.attention(x, keys, blocks, causal)
+            if not isinstance(context, InnerContext):
+                return attended
+            before = passage.before(self.name, context)
+            return passage.after(self.name, context(x, attended, layout, before, passage.source))
+
+        local: Tensor = self.residual(states, attend)
+        if not isinstance(context, SublayerContext):
             return local
         return passage.after(self.name, context(states, local, layout, passage.before(self.name, context)))
 
-    def precompute(self, state: ContextState) -> ContextState:
-        """Return what the context module needs of its state while a sentence is decoded."""
+    def precompute(self, state: ContextState, source: SourceRows) -> ContextState:
+        """Return what the context module needs of its state and the source while a sentence is decoded."""
         if isinstance(self.context, AttentionContext):
             return self.context.precompute(state, self.host(causal=True))
+        if isinstance(self.context, InnerContext):
+            return self.context.precompute(state, source)
         assert self.context is not None
         return self.context.precompute(state)
 
@@ -143,10 +174,16 @@ class AttentionSublayer(nn.Module):
         def attend(x: Tensor) -> Tensor:
             query = self.attention.split(self.attention.query(x))
             result: Tensor = self.attention.output(self.attention.attend(query, past.keys, past.values, mask))
-            return result
+            if not isinstance(context, InnerContext):
+                return result
+            own = None
+            if (update_input := context.update_input(x)) is not None:
+                cache.record(self.name, update_input)
+                own = OwnInputs(cache.recorded(self.name, x.shape[1]), mask)
+            return context.step(x, result, own, cache.precomputed[self.name])
 
         local: Tensor = self.residual(states, attend)
-        if context is None:
+        if not isinstance(context, SublayerContext):
             return local
         cache.record(self.name, context.update_input(states, local))
         return context.step(states, local, cache.precomputed[self.name])
@@ -194,17 +231,28 @@ class DecoderLayer(nn.Module):
         passage: Passage,
     ) -> Tensor:
         """(real tokens, d_model) → (real tokens, d_model). source: (real tokens of the source, d_model)."""
+        return self.residual(self.attended(states, source, blocks, cross, layout, passage), self.feed_forward)
+
+    def attended(
+        self, states: Tensor, source: Tensor, blocks: Blocks, cross: Blocks, layout: Layout, passage: Passage
+    ) -> Tensor:
+        """Return the states behind the attention to the source, before the feed-forward sublayer."""
         states = self.self_attention(states, None, blocks, layout, True, passage)
-        states = self.cross_attention(states, source, cross, layout, False, passage)
-        return self.residual(states, self.feed_forward)
+        found: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
+        return found
 
     def step(
         self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
     ) -> Tensor:
         """Process the next token of every hypothesis. states: (sentences, beam, d_model)."""
+        return self.residual(self.attended_step(states, past, source, cache, mask), self.feed_forward)
+
+    def attended_step(
+        self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
+    ) -> Tensor:
+        """Return the states behind the attention to the source, before the feed-forward sublayer."""
         self.self_attention.append_keys(states, past, cache.slots)
         end = cache.slots + states.shape[1]
         seen = KeyValues(past.keys[:, :, :end], past.values[:, :, :end])
         states = self.self_attention.step(states, seen, mask, cache)
-        states = self.cross_attention.step(states, source, source.mask, cache)
-        return self.residual(states, self.feed_forward)
+        return self.cross_attention.step(states, source, source.mask, cache)

@@ -12,7 +12,7 @@ needs rectangles: there `Blocks` gathers sentences of like length, and puts the 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +25,24 @@ SHORT = 8  # below this length a block of its own costs more than the padding
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Segments:
+    """In which segment of its document each sentence of a pass is; (documents · sentences) numbers each.
+
+    numbers: of its segment, counted through the pass; 0 is the one that was open before. places: how many sentences
+    the segment has before this one; offsets: how many tokens.
+    """
+
+    numbers: np.ndarray[Any, Any]
+    places: np.ndarray[Any, Any]
+    offsets: np.ndarray[Any, Any]
+
+    def select(self, sentences: Tensor) -> "Segments":
+        """Return the numbers of some sentences."""
+        chosen = sentences.cpu().numpy()
+        return Segments(self.numbers[chosen], self.places[chosen], self.offsets[chosen])
+
+
 class Layout:
     """The sentences of a batch as slices of one run of tokens.
 
@@ -34,6 +52,7 @@ class Layout:
 
     def __init__(self, ids: Tensor, reread: int = 0) -> None:
         self.reread = reread
+        self.segments: Segments | None = None  # in models that read the whole source
         self._memo: dict[Hashable, Any] = {}
         real = ids != PAD
         self.shape = tuple(ids.shape)
@@ -55,6 +74,12 @@ class Layout:
         """The position of every real token inside its sentence."""
         starts = torch.as_tensor(self.starts, device=self.device).repeat_interleave(self.lengths.flatten())
         return torch.arange(self.tokens, device=self.device) - starts
+
+    @property
+    def segment_positions(self) -> Tensor:
+        """The position of every real token inside its segment."""
+        assert self.segments is not None
+        return self.positions + torch.as_tensor(np.repeat(self.segments.offsets, self.counts), device=self.device)
 
     def grid(self, states: Tensor) -> Tensor:
         """Unpack states: (real tokens, …) → (documents, sentences, tokens, …), zeros at the padding."""
@@ -170,10 +195,21 @@ class Steps:
         return self._rectangles.pad(states)
 
 
+class Runs(Protocol):
+    """Runs of packed tokens, such as sentences: where each begins, and how many tokens it has."""
+
+    starts: np.ndarray[Any, Any]
+    counts: np.ndarray[Any, Any]
+    device: torch.device
+
+    @property
+    def tokens(self) -> int: ...  # noqa: D102
+
+
 class Rectangles:
     """The map between packed tokens and the slots of the concatenated rectangles."""
 
-    def __init__(self, layout: Layout, groups: list[np.ndarray[Any, Any]]) -> None:
+    def __init__(self, layout: Runs, groups: list[np.ndarray[Any, Any]]) -> None:
         self.widths = [int(layout.counts[group].max(initial=0)) for group in groups]
         slots, real = [], []
         for group, width in zip(groups, self.widths, strict=True):

@@ -11,7 +11,7 @@ Without context modules every sentence is translated on its own. `contexts.base`
 where it sits; what it carries from sentence to sentence is in `State`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,16 +19,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
+from tram.config.contexts import SegmentRule
 from tram.errors import InputError
 from tram.model.attention import Attention, KeyValues
 from tram.model.cache import DecodingCache
-from tram.model.contexts.base import Context
+from tram.model.contexts.base import Context, FirstPassContext, Passage
 from tram.model.contexts.memory import Maps, Memory
 from tram.model.contexts.placing import place_contexts
+from tram.model.document_rows import SourceRows
 from tram.model.layers import Embeddings, FeedForward, Residual
 from tram.model.packing import Layout
-from tram.model.stacks import Decoded, Decoder, Encoded, Encoder
-from tram.model.state import State
+from tram.model.stacks import DECODER_TOP, ENCODER_SEGMENT, Decoded, Decoder, Encoded, Encoder
+from tram.model.state import State, ragged
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,64 @@ class Transformer(nn.Module):
 
         context: (documents, sentences), how many tokens at the start of each are context; for Flat-Transformer.
         """
-        return self.encoder(self.layout(source, reread), state or State.empty(), context)
+        given = state or State.empty()
+        encoded: Encoded = self.encoder(self.layout(source, reread), given, context)
+        if self.segment_rule is None:
+            return encoded
+        # What the decoder carries belongs to the segment that was open: it is forgotten with it
+        decoder = given.only(self.decoder.contexts())
+        return replace(encoded, state=self.in_new_segments(encoded, decoder) | encoded.state)
+
+    def encoded_before(self, states: Tensor, source: Tensor, state: State | None) -> Encoded:
+        """Return sentences that `encode` has encoded in an earlier pass, one of each document.
+
+        states: (real tokens, d_model); source: ids (documents, 1, tokens); state: after that pass, None if it began
+        without one. In models that read the whole source, the pass has to have ended in the segment of the sentences.
+        """
+        rows, segment = None, self.encoder.segment
+        if state is not None and segment is not None and segment.keeps_rows:
+            rows = SourceRows.of_documents(ragged(state[ENCODER_SEGMENT]["rows"]))
+        return Encoded(states, Layout(source), State.empty(), rows=rows)
+
+    def open_segment(self, state: State) -> list[int]:
+        """Return the source tokens of each sentence in the open segment of one document."""
+        if self.encoder.segment is None or ENCODER_SEGMENT not in state:
+            return []
+        return self.encoder.segment.carried(state[ENCODER_SEGMENT])[0]
+
+    def in_new_segments(self, encoded: Encoded, decoder: State) -> State:
+        """Return the state of the decoder at the last sentences: the initial one where they are in a new segment."""
+        segments = encoded.layout.segments
+        if segments is None or not decoder:
+            return decoder
+        new = segments.numbers.reshape(encoded.layout.shape[:2])[:, -1].nonzero()[0]
+        documents = torch.as_tensor(new, device=encoded.states.device)
+        return decoder.put(documents, self.initial_state(len(new)).only(decoder.units)) if len(new) else decoder
+
+    @property
+    def makes_first_translations(self) -> bool:
+        """Whether a context module reads first translations, which `with_first_translations` has to be told of."""
+        return isinstance(self.decoder.context, FirstPassContext)
+
+    @torch.no_grad()
+    def with_first_translations(self, encoded: Encoded, decoder_input: Tensor, state: State) -> State:
+        """Return the state in which the sentences to be decoded next have first translations, which others read.
+
+        encoded: their source; decoder_input: ids (documents, sentences, tokens) of the translations. The state of the
+        encoder is that of `encoded`.
+        """
+        context = self.decoder.context
+        assert isinstance(context, FirstPassContext)
+        layout = self.layout(decoder_input)
+        before = self.initial_state(len(decoder_input)) | state | encoded.state
+        states, middle = self.decoder.run_layers(layout, encoded, Passage(State.empty(), len(decoder_input)))
+        assert middle is not None
+        return before | State({DECODER_TOP: context.prepare(states, middle, layout, before[DECODER_TOP])})
+
+    @property
+    def segment_rule(self) -> SegmentRule | None:
+        """Which sentences are a segment, whose source is read as a whole; None: none is read ahead."""
+        return None if self.config.context is None else self.config.context.segment
 
     def decode(self, decoder_input: Tensor, source: Encoded, state: State, reread: int) -> Decoded:
         """Decode given sentences whose source is encoded; `forced_decode` also merges the states of both sides."""
@@ -163,13 +222,15 @@ class Transformer(nn.Module):
 
     def initial_state(self, documents: int) -> State:
         """Return the state before the first sentence of each document."""
-        return State({name: context.initial_state(documents) for name, context in self.contexts().items()})
+        found = {name: context.initial_state(documents) for name, context in self.contexts().items()}
+        return State({name: state for name, state in found.items() if state})
 
     def start_decoding(self, encoded: Encoded, state: State | None = None) -> DecodingCache:
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
         documents, sentences, tokens = encoded.layout.shape
         state = self.initial_state(documents * sentences) | (state or State.empty())
-        cache = DecodingCache(past=[], source=[], precomputed=self.decoder.precompute(state), update_inputs={})
+        state = self.in_new_segments(encoded, state.only(self.decoder.contexts()))
+        cache = DecodingCache(past=[], source=[], precomputed=self.decoder.precompute(state, encoded), update_inputs={})
         lengths = encoded.layout.lengths.flatten()
         mask = None
         if bool((lengths < tokens).any()):
@@ -193,8 +254,12 @@ class Transformer(nn.Module):
 
     def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:
         """Return the state after one more decoded sentence of each document. update_inputs: (real tokens, width)."""
-        contexts = self.decoder.contexts()
-        after = {name: context.advance(update_inputs[name], layout, state[name]) for name, context in contexts.items()}
+        contexts = {name: context for name, context in self.decoder.contexts().items() if name in state}
+        nothing = self.tokens.weight[:0]  # what a module gets that has no update input
+        after = {
+            name: context.advance(update_inputs.get(name, nothing), layout, state[name])
+            for name, context in contexts.items()
+        }
         return state | State(after)
 
     # For analyses and training.

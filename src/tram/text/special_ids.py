@@ -34,7 +34,15 @@ class SpecialIds:
     @property
     def separator(self) -> int | None:
         """The id between sentences that are translated as one; None in a pipeline without reserved ids."""
-        place = RESERVED_CHARACTERS.index(SEPARATOR)
+        return self._reserved(SEPARATOR)
+
+    @property
+    def mask(self) -> int | None:
+        """The id of a hidden word; None in a pipeline without reserved ids."""
+        return self._reserved(MASK)
+
+    def _reserved(self, character: str) -> int | None:
+        place = RESERVED_CHARACTERS.index(character)
         return self.reserved[place] if len(self.reserved) > place else None
 
     @property

@@ -13,10 +13,11 @@ from torch.utils.checkpoint import checkpoint
 
 from tram.config import FinetuneConfig
 from tram.data.arrays import Split
-from tram.data.batches import DocumentPlan, Rows, collate_documents
+from tram.data.batches import Batch, DocumentPlan, Rows, collate_documents
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
+from tram.translation.first_pass import evaluating, first_translations
 
 Weights = npt.NDArray[np.float64]  # of a token at each step
 
@@ -193,7 +194,9 @@ class DocumentStage(Stage):
         None: no gradients. The state returned is that before the last `reread_next` sentences.
         """
         device = self.processes.device
-        batch = collate_documents(self.split, documents, steps, self.model.config.max_length).to(device)
+        batch = self.batch(documents, steps, train=weights is not None).to(device)
+        if self.model.makes_first_translations:
+            state = self.with_first_translations(batch, state)
         done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
         counted = done.layout.pack(new).nonzero().squeeze(1)
@@ -210,6 +213,18 @@ class DocumentStage(Stage):
                     each = layout.pack(by_step[None, :, None].expand(layout.shape))
                     loss = loss + (extra * each.to(extra.dtype)).sum()
         return PieceResult(loss, plain, done.state)
+
+    def with_first_translations(self, batch: Batch, state: State | None) -> State:
+        """Return the state with first translations of the sentences of a batch, made with the current weights."""
+        model, given = self.model, state or State.empty()
+        inputs = first_translations(model, self.split.special, batch.source)
+        with evaluating(model), torch.no_grad():
+            prepared = model.with_first_translations(model.encode(batch.source, given), inputs, given)
+        return given | prepared.only(model.decoder.contexts())
+
+    def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
+        """Return some sentences of documents; train: whether a gradient is wanted."""
+        return collate_documents(self.split, documents, steps, self.model.config.max_length)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
         """Return the documents of a group that this process works on."""

@@ -54,6 +54,7 @@ from tram.training.optimizers import (
 )
 from tram.training.precision import Precision
 from tram.training.processes import from_all, make_accelerator, on_main, share_parameters
+from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
@@ -126,7 +127,8 @@ class Trainer:
         processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
         split = self.data.split("train")
         if isinstance(self.stage_config, FinetuneConfig) and self.model.config.unit.kind == "sentence":
-            return DocumentStage(self.model, self.stage_config, self.config.seed, processes, split)
+            stage = DocumentStage if self.model.segment_rule is None else SegmentStage
+            return stage(self.model, self.stage_config, self.config.seed, processes, split)
         return SentenceStage(self.model, self.stage_config, self.config.seed, processes, split)
 
     def run(self) -> None:

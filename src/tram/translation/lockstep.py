@@ -3,10 +3,11 @@
     lockstep = Lockstep(model, special, beam=5)
     for cursor, hypotheses in lockstep.run(cursors): ...      # cursors: documents of sentences as ids
 
-The source side runs ahead in parallel passes over blocks of sentences bounded in tokens, the state carried along. The
-target is decoded sentence by sentence; a document that ends leaves its place to the next one. When a sentence is
-complete, the state is updated from the best hypothesis's own decoder states; or by reading the translation that
-`choose` prefers, so that the memory never reads one that was rejected.
+The source side runs ahead in parallel passes over blocks of sentences bounded in tokens, the state carried along; in
+models that read the whole source, a pass covers a segment of each document (`model.segments`). The target is decoded
+sentence by sentence; a document that ends leaves its place to the next one. When a sentence is complete, the state is
+updated from the best hypothesis's own decoder states; or by reading the translation that `choose` prefers, so that the
+memory never reads one that was rejected.
 """
 
 from collections import deque
@@ -17,14 +18,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tram.config.contexts import SegmentRule
 from tram.data.batches import document_ids
 from tram.data.budget import costs_of_sums, slices_within
 from tram.model.packing import Layout
+from tram.model.segments import segment_numbers
 from tram.model.stacks import Encoded
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.alignment import cross_attention
+from tram.translation.first_pass import first_translations
 from tram.translation.search import Hypothesis, length_limit, search
 
 History = Literal["generated", "gold", "none"]
@@ -102,15 +106,41 @@ class Lockstep:
         """Encode the next sentences of some documents, as many as fit into a block."""
         if not cursors:
             return
+        if self.model.segment_rule is not None and self.history != "none":
+            self._encode_segments(cursors, self.model.segment_rule)
+            return
         budget = max(self.block // len(cursors), 1)
         blocks = [self._next_block(cursor, budget) for cursor in cursors]
         if self.history == "none":
             for cursor, block in zip(cursors, blocks, strict=True):
                 self._hand_out([cursor] * len(block), self.model.encode(self._ids([[ids] for ids in block])))
             return
-        encoded = self.model.encode(self._ids(blocks), State.join([cursor.state for cursor in cursors]))
+        self._encode_in_context(cursors, blocks)
+
+    def _encode_in_context(self, cursors: list[Cursor], blocks: list[list[Ids]]) -> None:
+        """Encode the next sentences of some documents, and make their first translations if the model reads them."""
+        source, state = self._ids(blocks), State.join([cursor.state for cursor in cursors])
+        encoded = self.model.encode(source, state)
         self._hand_out([cursor for cursor, block in zip(cursors, blocks, strict=True) for _ in block], encoded)
-        self._put_back(cursors, encoded.state)
+        after = encoded.state
+        if self.model.makes_first_translations:
+            inputs = first_translations(self.model, self.special, source)
+            after = self.model.with_first_translations(encoded, inputs, state)
+        self._put_back(cursors, after)
+
+    def _encode_segments(self, cursors: list[Cursor], rule: SegmentRule) -> None:
+        """Encode the next segment of some documents, or what is left of the open one; as many as fit at once."""
+        segments = [self._next_segment(cursor, rule) for cursor in cursors]
+        sizes = [sum(map(len, segment)) for segment in segments]
+        for part in slices_within(costs_of_sums(sizes), len(cursors), self.block):
+            own, parts = cursors[part], segments[part]
+            self._encode_in_context(own, parts)
+
+    def _next_segment(self, cursor: Cursor, rule: SegmentRule) -> list[Ids]:
+        """Return the next sentences of a document that are one segment, templates included."""
+        sentences = [self.special.source(ids) for ids in cursor.sentences[cursor.done :]]
+        numbers = segment_numbers(rule, list(map(len, sentences)), self.model.open_segment(cursor.state))
+        return sentences[: numbers.count(numbers[0])]
 
     def _next_block(self, cursor: Cursor, budget: int) -> list[Ids]:
         """Return the next sentences of a document, templates included, that fit the budget; at least one."""
@@ -123,9 +153,9 @@ class Lockstep:
         """Translate the next sentence of every document, and update the states with it."""
         sources = [cursor.encoded.popleft() for cursor in cursors]
         ids = [cursor.sentences[cursor.done] for cursor in cursors]
-        layout = Layout(self._ids([[self.special.source(sentence)] for sentence in ids]))
-        encoded = Encoded(torch.cat(sources), layout, State.empty())
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
+        given = self._ids([[self.special.source(sentence)] for sentence in ids])
+        encoded = self.model.encoded_before(torch.cat(sources), given, state)
         limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
         found = search(self.model, encoded, limits, self.special, self.beam, self.length_penalty, state)
         if self.choose is not None:
@@ -156,7 +186,8 @@ class Lockstep:
 
     def _read(self, cursors: list[Cursor], encoded: Encoded, targets: list[Ids], state: State | None) -> None:
         """Update the states with given translations; an empty one leaves its document's state as it is."""
-        inputs = self._ids([[self.special.decoder_input(ids) if ids else []] for ids in targets])
+        counted = self.model.makes_first_translations  # there, the start alone stands for an empty one
+        inputs = self._ids([[self.special.decoder_input(ids) if ids or counted else []] for ids in targets])
         self._put_back(cursors, self.model.forced_decode(encoded, inputs, state).state)
 
     def _ids(self, documents: Sequence[Sequence[Ids]]) -> Tensor:

@@ -104,6 +104,8 @@ class DocumentTask:
         sentences = translator.split(document.texts)
         with torch.inference_mode():
             initial = translator.model.initial_state(1) if state is None else state.state
+        if in_context:
+            translator.check_reach(len(sentences.ids), initial, f"document {number + 1}")
         if translator.units is None:
             cursor = Cursor(number, sentences.ids, initial)
         else:

@@ -15,6 +15,7 @@ as it is.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, Self, get_args, overload
 
@@ -24,6 +25,8 @@ from tram.data.batches import document_ids
 from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_model
+from tram.model.segments import segment_numbers
+from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.pretrained.adapters import load_with_adapter
 from tram.text.pipeline import TextPipeline
@@ -206,6 +209,8 @@ class Translator:
     ) -> list[str] | list[Translation]:
         """Translate a document, or continue one: then `state` advances with it.
 
+        A context that reads the whole source sees all sentences of this call at once; those of earlier calls are still
+        seen, as they were read then, as long as they belong to the same segment (`docs/SYSTEMS.md`).
         alignment: return `Translation`s with word alignments, scores and warnings instead of strings.
         verbatim: what must come out as it went in, and a glossary; None: everything is left to the model.
         """
@@ -291,6 +296,7 @@ class Translator:
         self.checked(state)
         sentences = self.split(source).pairs(self.without_separators(target))
         pairs = [pair for parts in sentences for pair in parts]
+        self.check_reach(len(pairs), state.state, "the document")
         if self.units is not None:
             for ids, translation in pairs:
                 if translation:
@@ -298,13 +304,28 @@ class Translator:
             pairs = []  # there is nothing else to read
         device = self.model.device
         with torch.inference_mode():
-            for start in range(0, len(pairs), BATCH):
-                block = pairs[start : start + BATCH]
+            for block in self._blocks_to_read(pairs, state.state):
                 sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
                 # Of a sentence in several parts the last ones may have no translation: they leave the target state
                 targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
                 state.state = self.model.forced_decode(sources, targets, state.state).state
         state.sentences += len(sentences)
+
+    def check_reach(self, sentences: int, state: State, name: str) -> None:
+        """Refuse a document that is longer than what the context can read as a whole; `name` stands for it."""
+        rule = self.model.segment_rule
+        if rule is not None and rule.refuses and rule.sentences is not None:
+            whole = len(self.model.open_segment(state)) + sentences
+            if whole > rule.sentences:
+                raise InputError(f"{name}: {rule.beyond(whole)}")
+
+    def _blocks_to_read(self, pairs: list[tuple[Ids, Ids]], state: State) -> list[list[tuple[Ids, Ids]]]:
+        """Return pairs in blocks that one pass reads; no segment is cut that is read as a whole."""
+        numbers = [number // BATCH for number in range(len(pairs))]
+        if (rule := self.model.segment_rule) is not None:
+            lengths = [len(self.special.source(source)) for source, _ in pairs]
+            numbers = segment_numbers(rule, lengths, self.model.open_segment(state))
+        return [[pair for _, pair in block] for _, block in groupby(zip(numbers, pairs, strict=True), lambda x: x[0])]
 
     def split(self, sentences: list[str]) -> SplitSentences:
         """Return sentences as ids, in several parts where they are too long."""

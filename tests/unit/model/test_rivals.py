@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from golden_rivals import Golden, Names, close
 from tram.config import ModelConfig
-from tram.config.contexts import CompressiveConfig, TransformerXLConfig
+from tram.config.contexts import CompressiveConfig
 from tram.data.batches import decoder_input
 from tram.model.contexts.base import Passage
 from tram.model.contexts.compressive import Compressive, DistanceTable
@@ -74,7 +74,7 @@ def transformer_xl(golden: Golden, norm: str) -> tuple[LanguageModel, Names]:
     names.add("crit.out_layers.0.bias", model.output.bias)
     for i, sublayer in enumerate(model.attention):
         assert isinstance(sublayer, AttentionSublayer)
-        context = TransformerXL(config, TransformerXLConfig(memory_length=sizes["mem_len"]), biases)
+        context = TransformerXL(config, sizes["mem_len"], biases)
         sublayer.context = context
         attention, feed_forward, residual = sublayer.attention, model.feed_forward[i], model.residual[i]
         name = f"layers.{i}.dec_attn"

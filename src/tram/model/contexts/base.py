@@ -4,7 +4,8 @@ A *context module* sits in a *seat* of the network. There is one class for each 
 
 - `SublayerContext`, behind an attention sublayer: the paper's memory;
 - `AttentionContext`, in place of an attention, inside its residual connection: Transformer-XL, Compressive;
-- `StackContext`, on top of the encoder's or the decoder's layers: hierarchical attention.
+- `InnerContext`, between an attention and its residual connection: G-Transformer's gate;
+- `StackContext`, on top of the encoder's or the decoder's layers: hierarchical and selective attention, Zheng.
 
 What a module carries from sentence to sentence is its *state*: named values with one row per document, or `Ragged`
 where documents differ in length. The module decides what is in it and where gradients are cut; batches, lockstep
@@ -19,6 +20,10 @@ Every module has two faces that must agree:
   `advance` needs of a token is its `update_input`, recorded when the token is decoded: of the hypothesis that was
   chosen, those of all its tokens come back.
 
+Some modules read the whole source of a *segment*, which is encoded before its first word is decoded (`SegmentRule`,
+`model.segments`). `Layout.segments` says in which segment each sentence of a pass is; what is carried into the pass
+belongs to segment 0.
+
 In `step`, states are (sentences, beam, d_model): one sentence of each document, `beam` hypotheses of it.
 """
 
@@ -28,6 +33,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor, nn
 
 from tram.model.attention import Attention
+from tram.model.document_rows import SourceRows
 from tram.model.packing import Layout
 from tram.model.state import ContextState, State
 
@@ -47,7 +53,8 @@ class Result(NamedTuple):
 class Context(nn.Module):
     """What all context modules have in common.
 
-    reach: how many sentences back the module itself reads; None: as far as what it carries goes. depth: how many
+    reach: how many sentences back the module itself reads; None: as far as what it carries goes; with a `SegmentRule`,
+    no further than the segment, and in it also the source of sentences that follow. depth: how many
     sentences back a gradient goes through the state; 0: the state is always detached. At the edges of its pieces,
     training reads as many sentences again.
     """
@@ -139,10 +146,61 @@ class AttentionContext(Context):
         raise NotImplementedError
 
 
-class StackContext(Context):
-    """A module on top of the layers of one side, behind the final layer norm."""
+@dataclass(frozen=True)
+class OwnInputs:
+    """The update inputs of the current sentence so far, this token's included, as `InnerContext.step` sees them.
 
-    def forward(self, states: Tensor, layout: Layout, state: ContextState) -> Result:
+    values: (sentences, slots, width); mask: (sentences, 1, beam, slots), True where a slot holds an ancestor of the
+    hypothesis; None: all do.
+    """
+
+    values: Tensor
+    mask: Tensor | None
+
+
+class InnerContext(Context):
+    """A module between an attention and its residual connection.
+
+    It is given the `inputs` of the attention, behind the layer norm in a pre-norm model, and its `local` result.
+    """
+
+    def forward(
+        self, inputs: Tensor, local: Tensor, layout: Layout, state: ContextState, source: SourceRows | None
+    ) -> Result:
+        """Process all sentences of all documents. inputs, local: (real tokens, d_model).
+
+        source: what the decoder may read of the source; None in the encoder.
+        """
+        raise NotImplementedError
+
+    def precompute(self, state: ContextState, source: SourceRows) -> ContextState:
+        """Return what `step` needs of a state and the source, once per sentence; one row per document."""
+        raise NotImplementedError
+
+    def update_input(self, inputs: Tensor) -> Tensor | None:
+        """Return what `advance` needs of a token, (…, any width); None: nothing is carried."""
+        raise NotImplementedError
+
+    def step(self, inputs: Tensor, local: Tensor, own: OwnInputs | None, precomputed: ContextState) -> Tensor:
+        """Process the next token of every hypothesis. inputs, local: (sentences, beam, d_model)."""
+        raise NotImplementedError
+
+
+class StackContext(Context):
+    """A module on top of the layers of one side, behind the final layer norm or, in the encoder, before it.
+
+    reads_middle: a decoder gives it the states of its last layer behind the attention to the source, too, through the
+    same layer norm: `middle`, of the same shape as `states`.
+    """
+
+    before_norm = False
+    reads_middle = False
+
+    def embedding(self, layout: Layout) -> Tensor | None:
+        """Return what is added to the token embeddings, (real tokens, d_model); None: nothing."""
+        return None
+
+    def forward(self, states: Tensor, layout: Layout, state: ContextState, middle: Tensor | None = None) -> Result:
         """Process all sentences of all documents. states: (real tokens, d_model)."""
         raise NotImplementedError
 
@@ -150,21 +208,32 @@ class StackContext(Context):
         """Return what `step` needs of a state, once per sentence; every value has one row per document."""
         raise NotImplementedError
 
-    def update_input(self, states: Tensor) -> Tensor:
+    def update_input(self, states: Tensor, middle: Tensor | None = None) -> Tensor:
         """Return what `advance` needs of a token: (…, any width)."""
         raise NotImplementedError
 
-    def step(self, states: Tensor, precomputed: ContextState) -> Tensor:
+    def step(self, states: Tensor, precomputed: ContextState, middle: Tensor | None = None) -> Tensor:
         """Process the next token of every hypothesis. states: (sentences, beam, d_model)."""
+        raise NotImplementedError
+
+
+class FirstPassContext(StackContext):
+    """A module on top of the decoder that reads first translations, which the model makes of each sentence alone."""
+
+    reads_middle = True
+
+    def prepare(self, states: Tensor, middle: Tensor, layout: Layout, state: ContextState) -> ContextState:
+        """Return the state with first translations of the sentences that follow. states: (real tokens, d_model)."""
         raise NotImplementedError
 
 
 class Passage:
     """One pass of whole documents through one side: the states of its context modules, and their extra loss."""
 
-    def __init__(self, state: State, documents: int) -> None:
+    def __init__(self, state: State, documents: int, source: SourceRows | None = None) -> None:
         self._units = dict(state.units)
         self._documents = documents
+        self.source = source  # what the decoder may read of it, in models that read the whole source
         self.loss: Tensor | None = None
 
     def before(self, name: str, context: Context) -> ContextState:
@@ -172,8 +241,9 @@ class Passage:
         return self._units.get(name) or context.initial_state(self._documents)
 
     def after(self, name: str, result: Result) -> Tensor:
-        """Keep the state after the pass and the loss; return the states to continue with."""
-        self._units[name] = result.state
+        """Keep the state after the pass, if there is one, and the loss; return the states to continue with."""
+        if result.state:
+            self._units[name] = result.state
         if result.loss is not None:
             self.loss = result.loss if self.loss is None else self.loss + result.loss
         return result.states

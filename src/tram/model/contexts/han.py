@@ -59,7 +59,7 @@ class HAN(StackContext):
         """Return the name of the words of the sentence so many before."""
         return f"sentence.{distance}"
 
-    def forward(self, states: Tensor, layout: Layout, state: ContextState) -> Result:
+    def forward(self, states: Tensor, layout: Layout, state: ContextState, middle: Tensor | None = None) -> Result:
         """Let all sentences read the words of the sentences before them. states: (real tokens, d_model)."""
         history = _History(layout, self._words(layout), [self._carried(state, j) for j in self._distances()])
         words = torch.cat([states.detach(), *(self._carried(state, j).values for j in self._distances())])
@@ -138,11 +138,11 @@ class HAN(StackContext):
         mask = torch.as_tensor(real, device=slots.device).unflatten(0, (len(first), self.reach))
         return {"keys_values": seen, "real": mask}
 
-    def update_input(self, states: Tensor) -> Tensor:
+    def update_input(self, states: Tensor, middle: Tensor | None = None) -> Tensor:
         """Return the state before its own context is added."""
         return states
 
-    def step(self, states: Tensor, precomputed: ContextState) -> Tensor:
+    def step(self, states: Tensor, precomputed: ContextState, middle: Tensor | None = None) -> Tensor:
         """Let the next token of every hypothesis read the sentences before."""
         return self.read(states, tensor(precomputed["keys_values"]), tensor(precomputed["real"]))
 

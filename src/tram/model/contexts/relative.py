@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tram.model.attention import Attention
 from tram.model.contexts.base import AttentionContext, Host, OwnTokens
-from tram.model.document_rows import Numbers, ranges
+from tram.model.document_rows import Numbers, padded, ranges
 from tram.model.packing import Layout, Rectangles, by_length
 from tram.model.state import ContextState, tensor
 
@@ -147,8 +147,4 @@ class RelativeAttention(AttentionContext):
             stops = offset + np.cumsum(lengths)
             places.append((stops - lengths, stops))
             offset += int(lengths.sum())
-        rows, real = ranges(*places)
-        slots = torch.as_tensor(rows, device=keys_values.device)
-        seen = keys_values.index_select(0, slots.flatten()).unflatten(0, slots.shape)
-        keys, values = (attention.split(part).contiguous() for part in seen.chunk(2, -1))
-        return {"keys": keys, "values": values, "mask": torch.as_tensor(real, device=slots.device)[:, None, None]}
+        return padded(attention, keys_values, *places)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from tram.config import ModelConfig
-from tram.config.contexts import TransformerXLConfig
 from tram.model.contexts.base import Host, Result
 from tram.model.contexts.relative import QueryBiases, Reading, RelativeAttention
 from tram.model.document_rows import DocumentRows, Numbers
@@ -28,9 +27,9 @@ from tram.model.state import ContextState, Ragged, ragged
 class TransformerXL(RelativeAttention):
     """Self-attention of one layer over the sentence and the tokens before it. State: `inputs` of those tokens."""
 
-    def __init__(self, config: ModelConfig, settings: TransformerXLConfig, biases: QueryBiases) -> None:
+    def __init__(self, config: ModelConfig, memory_length: int, biases: QueryBiases) -> None:
         super().__init__(biases)
-        self.memory_length = settings.memory_length
+        self.memory_length = memory_length
         self.heads = config.heads
         self.distance = nn.Linear(config.d_model, config.d_model, bias=False)  # W_r
         nn.init.xavier_uniform_(self.distance.weight)
@@ -44,7 +43,7 @@ class TransformerXL(RelativeAttention):
         carried = ragged(state["inputs"])
         rows = DocumentRows(layout, carried.lengths)
         memory = rows.join(carried.values, inputs.detach())
-        after = self.kept(rows, memory)
+        after = self.kept(layout, rows, memory)
         if not layout.tokens:
             return Result(inputs, after)
         keys, own = memory, rows.starts
@@ -52,19 +51,23 @@ class TransformerXL(RelativeAttention):
             keys, own = torch.cat([memory, inputs]), len(memory) + layout.starts
         reading = layout.memo(
             ("transformer_xl", self.memory_length, host.causal, len(keys), tuple(rows.carried.tolist())),
-            lambda: Reading(layout, [self.past(rows)], own, host.causal),
+            lambda: Reading(layout, [self.past(layout, rows)], own, host.causal),
         )
         attention = host.attention
         queries, keys_values = attention.query(host.norm(inputs)), attention.key_value(host.norm(keys))
         return Result(self.read(attention, reading, queries, keys_values), after)
 
-    def past(self, rows: DocumentRows) -> tuple[Numbers, Numbers]:
+    def past(self, layout: Layout, rows: DocumentRows) -> tuple[Numbers, Numbers]:
         """Return the last `memory_length` rows before each sentence."""
         return (rows.starts - self.memory_length).clip(min=rows.first[rows.document]), rows.starts
 
-    def kept(self, rows: DocumentRows, memory: Tensor) -> ContextState:
-        """Return the state after a pass: the last rows of each document."""
-        kept, lengths = rows.indices((rows.ends - self.memory_length).clip(min=rows.first), rows.ends)
+    def kept_rows(self, layout: Layout, rows: DocumentRows) -> tuple[Numbers, Numbers]:
+        """Return the last `memory_length` rows of each document."""
+        return (rows.ends - self.memory_length).clip(min=rows.first), rows.ends
+
+    def kept(self, layout: Layout, rows: DocumentRows, memory: Tensor) -> ContextState:
+        """Return the state after a pass."""
+        kept, lengths = rows.indices(*self.kept_rows(layout, rows))
         return {"inputs": Ragged(memory.index_select(0, kept), lengths)}
 
     def distance_keys(self, distances: Tensor) -> Tensor:
@@ -86,4 +89,4 @@ class TransformerXL(RelativeAttention):
         """Return the memory after one complete sentence of each document. update_inputs: (real tokens, d_model)."""
         carried = ragged(state["inputs"])
         rows = DocumentRows(layout, carried.lengths)
-        return self.kept(rows, rows.join(carried.values, update_inputs))
+        return self.kept(layout, rows, rows.join(carried.values, update_inputs))
