@@ -61,7 +61,7 @@ class Result:
 
     @property
     def window(self) -> int | None:
-        """The most sentences back that the settings allow; None: they do not count sentences."""
+        """The most sentences back that the system can see; None: no limit, or one in tokens or segments."""
         return sentences_back(self.numbers["context"], self.numbers["unit"])
 
     @property

@@ -5,12 +5,13 @@ python runs/rivals/result.py SYSTEM FOLDER docs/rivals
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from systems import BY_NAME, SENTENCE
 
 from tram.analysis.window import last_update, read_metrics
 from tram.config import ModelConfig
+from tram.config.contexts import Side
 from tram.evaluation.accuracy import summarise
 from tram.evaluation.contrast import score_suite
 from tram.evaluation.suite import read_suite
@@ -19,6 +20,8 @@ from tram.model.folder import parameter_shapes
 from tram.progress import Progress
 from tram.training.log import summary
 from tram.translation.translator import Translator
+
+SIDES: tuple[Side, ...] = get_args(Side)
 
 
 def stage_folder(name: str, folder: Path) -> Path:
@@ -30,17 +33,18 @@ def parameters(model: ModelConfig, start: ModelConfig, vocabulary: int) -> dict[
     """Return how many parameters a model has, and what is new in it: not loaded from the sentence model."""
     own, loaded = parameter_shapes(model, vocabulary), parameter_shapes(start, vocabulary)
     new = own.keys() - loaded.keys()
-    without = (
-        []
-        if model.context is None
-        else [side for side in ("source", "target") if model.context.token_positions(side) == "none"]
-    )
     return {
         "all": sum(shape.numel() for shape in own.values()),
         "new": sum(own[name].numel() for name in new),
         "new_in": summary(new),
-        "without_positions": without,
     }
+
+
+def positions(model: ModelConfig) -> dict[str, str]:
+    """Return for each side what the positions of tokens are counted in: the sentence, segment or unit, or none."""
+    if model.context is None:
+        return dict.fromkeys(SIDES, model.unit.kind)
+    return {side: model.context.token_positions(side) for side in SIDES}
 
 
 def training(stage: Path) -> dict[str, Any]:
@@ -61,6 +65,7 @@ def result(name: str, folder: Path) -> dict[str, Any]:
     return {
         "system": name,
         **BY_NAME[name].overrides(),
+        "positions": positions(translator.model.config),
         "parameters": parameters(translator.model.config, start, translator.model.vocabulary),
         "training": training(stage),
         "suite": scored["by_phenomenon_and_distance"],

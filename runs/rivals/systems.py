@@ -68,7 +68,7 @@ BY_NAME = {system.name: system for system in SYSTEMS}
 
 
 def sentences_back(context: dict[str, Any] | None, unit: dict[str, Any] | None) -> int | None:
-    """Return the most sentences back that a system's settings let it see; None: settings do not count sentences."""
+    """Return the most sentences back that a system can see; None: no limit, or one in tokens or segments."""
     if unit is not None and unit["kind"] in ("window", "block"):
         parsed = WindowUnit(**unit) if unit["kind"] == "window" else BlockUnit(**unit)
         return (parsed.source if isinstance(parsed, WindowUnit) else parsed.sentences) - 1

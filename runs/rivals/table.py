@@ -9,7 +9,7 @@ from typing import Any
 
 from figures import accuracy_figure, cost_figure, save_png
 from findings import TERM, Result, percent, reach_and_bytes, terms, windows
-from systems import BY_NAME, SENTENCE, SYSTEMS
+from systems import BY_NAME, SYSTEMS
 
 from tram.analysis.plots import styled
 from tram.analysis.report import markdown_table, wrap_markdown
@@ -58,20 +58,29 @@ def system_table(results: list[Result]) -> str:
     rows = []
     for result in results:
         found, trained = result.numbers["parameters"], result.numbers["training"]
-        lost = " and ".join(found["without_positions"])
+        positions = dict.fromkeys(result.numbers["positions"].values())
         rows.append(
             [
                 result.title,
                 f"`{result.settings}`" if result.settings else "–",
                 f"{found['all']:,}",
                 f"{found['new']:,}",
-                "" if result.name == SENTENCE else f"no positions: {lost}" if lost else "",
+                " and ".join(positions),
                 f"{trained['updates']:,}",
                 f"{trained['target_tokens'] / 1e6:.3f}",
                 f"{trained['held_loss']:.4f}",
             ]
         )
-    header = ["system", "settings", "parameters", "new", "lost", "updates", "million target tokens", "held-out loss"]
+    header = [
+        "system",
+        "settings",
+        "parameters",
+        "new",
+        "positions in",
+        "updates",
+        "million target tokens",
+        "held-out loss",
+    ]
     return markdown_table(header, rows)
 
 

@@ -45,7 +45,8 @@ def numbers(
         "system": name,
         "context": context,
         "unit": unit,
-        "parameters": {"all": 1000, "new": 24, "new_in": [], "without_positions": ["target"]},
+        "parameters": {"all": 1000, "new": 24, "new_in": []},
+        "positions": {"source": "sentence", "target": "none"},
         "training": {"updates": 250, "target_tokens": 800_000, "held_loss": 0.125},
         "suite": suite,
     }
@@ -80,7 +81,7 @@ def test_the_page_says_what_the_numbers_show(tmp_path: Path) -> None:
     )
     assert "of the two: none." in text
     assert (
-        "| recurrent memory (TRAM) | `kind: memory, side: both` | 1,000 | 24 | no positions: target | 250 | 0.800 |"
+        "| recurrent memory (TRAM) | `kind: memory, side: both` | 1,000 | 24 | sentence and none | 250 | 0.800 |"
         in text
     )
     assert "| recurrent memory (TRAM) | 0.50 | 200 | 1.25 | 1.25 | 1.25 | 2,048 | 2,048 | 2,048 |" in text
