@@ -331,6 +331,16 @@ def test_frozen_parameters_do_not_move_and_the_others_do(
     assert again.standing.update == 4
 
 
+def test_a_context_that_is_trained_further_is_no_part_of_the_base(configure: Configure, tmp_path: Path) -> None:
+    first = finetuned(configure, tmp_path, freeze="base")
+    first.run()
+    config, stage = first.config, first.config.finetune
+    assert stage is not None
+    again = Trainer(config, stage, PreparedData.open(config.data), tmp_path / "again", tmp_path / "finetune" / "model")
+    trained = {name for name, parameter in again.model.named_parameters() if parameter.requires_grad}
+    assert trained == {name for name, parameter in first.model.named_parameters() if parameter.requires_grad}
+
+
 @pytest.mark.parametrize(
     ("freeze", "problem"),
     [(["encoder.*", "nothing.*"], "no parameter matches `nothing"), (["*"], "leaves no parameter to train")],

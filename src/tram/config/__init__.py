@@ -204,7 +204,8 @@ class FinetuneConfig(WithContext, TrainConfig):
     lr_new: Rate = Field(3e-4, description="peak learning rate of new parameters")
     freeze: Literal["none", "base"] | tuple[str, ...] = Field(
         "none",
-        description="parameters that stay as they are; base: all loaded ones; or patterns of names such as [tokens.*]",
+        description="parameters that stay as they are; base: all loaded ones but the context's; or patterns of names "
+        "such as [tokens.*]",
     )
     warmup: Count = Field(1000, description="updates of linear warm-up, for both learning rates")
     dropout: Fraction = Field(0.2, description="dropout on embeddings and on the output of every sublayer")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tram.config import FinetuneConfig, TrainConfig
 from tram.errors import InputError
+from tram.model.contexts.base import Context
 from tram.model.folder import converted
 
 
@@ -132,10 +133,11 @@ def grouped(
 
 
 def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str]) -> None:
-    """Take parameters out of training: none; base: all that are not new; or those whose name matches a pattern."""
+    """Take parameters out of training: none; base: all but new ones and the context's; or those matching a pattern."""
     names = [name for name, _ in model.named_parameters()]
     if frozen == "base":
-        chosen = {name for name in names if name not in new}
+        contexts = {id(p) for module in model.modules() if isinstance(module, Context) for p in module.parameters()}
+        chosen = {name for name, p in model.named_parameters() if name not in new and id(p) not in contexts}
     elif isinstance(frozen, tuple):
         matches = {pattern: fnmatch.filter(names, pattern) for pattern in frozen}
         if unused := [pattern for pattern, matched in matches.items() if not matched]:
