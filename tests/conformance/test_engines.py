@@ -83,12 +83,20 @@ LENGTHS, LIMITS = [5, 3, 9, 1], [9, 12, 7, 1]
 
 @functools.cache
 def double_model(name: str) -> Transformer:
-    """A model that ends some sentences early; as a float32 model has them, but in float64."""
-    model = tiny_model(tiny_config(**MODELS[name]), seed=8)
-    with torch.no_grad():
-        model.output_weight.mul_(2)
-        model.output_weight[END] *= 1.5
-    return model.float().double()
+    """The first model whose translations of the sentences below differ in length; weights as float32 has them."""
+    for seed in range(100):
+        model = tiny_model(tiny_config(**{"output_bias": True, **MODELS[name]}), seed)
+        with torch.no_grad():
+            model.output_weight.mul_(2)
+            if model.decoder.embeddings.positions is not None:
+                model.decoder.embeddings.positions.mul_(5)
+            assert model.bias is not None
+            model.bias[END] += 2.5
+        model = model.float().double()
+        found = translate(ModuleEngine(model), source_ids(), LIMITS, 1, state_of(model))
+        if len({len(hypotheses[0].ids) for hypotheses in found}) > 2:
+            return model
+    raise AssertionError(f"{name}: no such model")
 
 
 @functools.cache
@@ -172,7 +180,6 @@ def test_the_cached_search_finds_what_teacher_forcing_finds(
     model, exact, source = single_model(name), double_model(name), source_ids()
     state, exact_state = state_of(model), state_of(exact)
     found = translate(make(model), source, LIMITS, beam, state)
-    assert len({len(hypotheses[0].ids) for hypotheses in found}) > 2, "sentences of different lengths"
     for row, hypotheses in enumerate(found):
         own = exact_state.select(torch.tensor([row]))
         assert_same(hypotheses, slow_search(exact, one(source, row), LIMITS[row], beam, own, SPECIAL))
@@ -302,7 +309,7 @@ def test_a_state_saved_by_one_engine_goes_on_in_another(
     model = single_model(name)
     fresh = [model.initial_state(1).detach() for _ in DOCUMENTS]
     whole, _ = run(ModuleEngine(model), DOCUMENTS, fresh, beam)
-    assert len({tuple(ids) for document in whole for ids in document}) > 4
+    assert len({tuple(ids) for document in whole for ids in document}) > 3
     own, other = make(model), ModuleEngine(model)
     for first, second in ((own, other), (other, own)):
         begun, states = run(first, [document[:2] for document in DOCUMENTS], fresh, beam)
@@ -408,6 +415,8 @@ def test_a_model_that_native_does_not_know_is_translated_by_torch_with_one_warni
         warnings.simplefilter("error")
         assert not isinstance(load_engine(model), NativeLike)
     with pytest.raises(InputError, match="int8: only the native engine has it, and it does not know the context han"):
+        load_engine(model, "auto", "int8")
+    with pytest.raises(InputError, match="engine native: it does not know the context han; use torch"):
         load_engine(model, "native", "int8")
 
 

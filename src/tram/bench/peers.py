@@ -1,8 +1,9 @@
 """The peers of the benchmarks, and how two sides are measured in turn in one run on one thread.
 
-The peer is a BART of `transformers` of the same size, and for documents tram's own sentence-level training. Weights
-are random and dropout is 0; both get the same batch. Times are taken alternately and their medians compared, so that
-a busy machine slows both down.
+The peer is a BART of `transformers` of the same size, for decoding also CTranslate2 (`ctranslate2`), and for training
+on documents tram's own sentence-level training. Weights are random and dropout is 0 unless a module says otherwise;
+both get the same batch. Processor times are taken alternately and their medians compared, so that a busy machine slows
+both down.
 """
 
 import statistics
@@ -22,7 +23,7 @@ FIRST_WORD = 3  # ids below are special
 Row = dict[str, Any]
 
 
-Work = dict[str, Callable[[], None]]
+Work = dict[str, Callable[[], object]]
 
 
 SIZES = {
@@ -72,17 +73,17 @@ def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> 
 
 
 def alternately(work: Work, rounds: int) -> dict[str, float]:
-    """Return the median seconds of each piece of work, measured in turn after one warm-up."""
+    """Return the median processor seconds of each piece of work, measured in turn after one warm-up."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in work}
     try:
         for round in range(rounds + 1):
             for name, run in work.items():
-                start = time.perf_counter()
+                start = time.process_time()  # on one thread: wall time without the share of other programs
                 run()
                 if round:
-                    times[name].append(time.perf_counter() - start)
+                    times[name].append(time.process_time() - start)
     finally:
         torch.set_num_threads(threads)
     return {name: statistics.median(taken) for name, taken in times.items()}
@@ -117,5 +118,5 @@ def _cell(name: str, value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:,.2f}" if name == "ratio" else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+        return f"{value:,.2f}" if name.startswith("ratio") else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
     return str(value)

@@ -1,13 +1,17 @@
 """Speed of training and decoding as a ratio to a peer: `tram bench train` and `tram bench decode`."""
 
+import importlib.util
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row, alternately, bart, compared, random_ids
+from tram.bench.ctranslate2 import CTranslate2
+from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row, Work, alternately, bart, compared, random_ids
 from tram.config import MemoryConfig, ModelConfig
 from tram.model.state import State
 from tram.model.transformer import Transformer
@@ -80,7 +84,14 @@ def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) 
                     max_new_tokens=length,
                 )
 
-        seconds = alternately({"tram": we, "transformers": they}, rounds)
+        with tempfile.TemporaryDirectory() as folder:
+            work: Work = {"tram": we, "transformers": they}
+            if importlib.util.find_spec("ctranslate2") is not None:
+                third = CTranslate2(ours, SPECIAL, Path(folder))
+                sentences = [[id for id in row if id != PAD] for row in source.tolist()]
+                for precision in ("float32", "int8"):
+                    work[f"CTranslate2 {precision}"] = third.work([sentences], beam, precision, length)
+            seconds = alternately(work, rounds)
         rows += compared(f"{name}, beam {beam}, batch {batch}", seconds, batch * length, "transformers")
     return rows
 

@@ -20,7 +20,7 @@ class Muon(torch.optim.AdamW):
     pace. It is scaled to the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. A parameter
     that holds several matrices on top of each other says so in its group: `parts`.
 
-    `torch.optim.Muon` computes in bfloat16, one matrix at a time; this is float32, all matrices of a shape at once.
+    `torch.optim.Muon` computes in bfloat16; this is float32, and on a GPU all matrices of a shape at once.
 
     As with every fused optimiser, a gradient scaler leaves two jobs to the step: to skip it if a gradient overflowed
     (`found_inf`), and to divide the gradients by the scale if that was not done before (`grad_scale`).
@@ -66,10 +66,33 @@ def orthogonal(matrices: Tensor) -> Tensor:
     if matrices.shape[-2] > matrices.shape[-1]:
         return orthogonal(matrices.mT).mT
     X = matrices / matrices.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
-    for _ in range(5):
-        gram = X @ X.mT
-        X = 3.4445 * X + (-4.7750 * gram + 2.0315 * gram @ gram) @ X
-    return X
+    # On a CPU one matrix at a time, which then stays in its cache; on a GPU all at once
+    parts = X.split(1 if X.device.type == "cpu" else len(X))
+    return torch.cat([_newton_schulz(part) for part in parts])
+
+
+def _newton_schulz(X: Tensor) -> Tensor:
+    """Return X after five steps X ← P X with P = a I + b G + c G² and G = X Xᵀ, for (n, rows, columns).
+
+    Of wide matrices only G is iterated, which is much smaller: P and G commute, so that G ← P² G, and the product of
+    all P is applied to X at the end.
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    G = torch.bmm(X, X.mT)
+    if X.shape[-1] < 2 * X.shape[-2]:
+        for step in range(5):
+            G = torch.bmm(X, X.mT) if step else G
+            X = torch.baddbmm(X, torch.baddbmm(G, G, G, beta=b, alpha=c), X, beta=a)
+        return X
+    product: Tensor | None = None
+    for step in range(5):
+        P = torch.baddbmm(G, G, G, beta=b, alpha=c)
+        P.diagonal(dim1=-2, dim2=-1).add_(a)
+        product = P if product is None else torch.bmm(P, product)
+        if step < 4:
+            G = torch.bmm(torch.bmm(P, P), G)
+    assert product is not None
+    return torch.bmm(product, X)
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:

@@ -100,6 +100,18 @@ def test_a_gradient_of_zero_moves_nothing() -> None:
     assert not orthogonal(torch.zeros(2, 4, 6)).any()
 
 
+@pytest.mark.parametrize("shape", [(3, 6, 6), (2, 5, 8), (2, 4, 16), (3, 16, 4), (1, 1, 9)])
+def test_orthogonal_is_five_steps_of_newton_and_schulz(shape: tuple[int, int, int]) -> None:
+    """Whatever order its products are computed in; the sum below is the definition."""
+    given = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for matrix, found in zip(given, orthogonal(given), strict=True):
+        X = matrix / matrix.norm()
+        for _ in range(5):
+            X = 3.4445 * X - 4.7750 * X @ X.T @ X + 2.0315 * X @ X.T @ X @ X.T @ X
+        torch.testing.assert_close(found, X, rtol=1e-9, atol=1e-9)
+
+
+
 def test_matrices_inside_the_layers_take_orthogonal_steps_as_long_as_adamw_would() -> None:
     moved = steps("muon")
     for name in (

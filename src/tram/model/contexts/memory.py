@@ -111,23 +111,49 @@ class Memory(SublayerContext):
         return attention.attend(attention.split(query), attention.split(keys), attention.split(values), None)
 
     def walk(self, h: Tensor, layout: Layout, memory: Tensor) -> list[Tensor]:
-        """Return M^0 … M^S: what each sentence reads, and what the one after the last would.
+        """Return M^0 … M^S: what each sentence reads, and what the one after the last would."""
+        keys_values = self.update_attention.key_value(h)
+        if self.depth == "full" or not torch.is_grad_enabled():
+            return self._step_by_step(keys_values, layout, memory, layout.shape[1])
+        return self._unrolled(keys_values, layout, memory, self.depth)
 
-        `live` are unrollings of the same memory that were detached 1, 2, … k updates ago; the oldest is M^t.
-        """
+    def _step_by_step(self, keys_values: Tensor, layout: Layout, memory: Tensor, updates: int) -> list[Tensor]:
+        """Return M^0 … M^updates, each made of the one before. keys_values: h projected, (real tokens, 2 · d)."""
         memories = [memory]
-        live: list[Tensor] = []
-        depth = self.depth if torch.is_grad_enabled() else "full"
         steps = layout.steps
-        for step, keys_values in zip(steps.blocks, steps.pad(self.update_attention.key_value(h)), strict=True):
-            younger = live[1:] if len(live) == depth else live
-            live = [memory] if depth == "full" else [*younger, memory.detach()]
+        for step, own in zip(steps.blocks[:updates], steps.pad(keys_values), strict=False):
             rows = len(step.sentences)
-            keys_values = keys_values.unflatten(0, (rows, len(keys_values) // max(rows, 1)))
-            live = [step.put(M, self.update(step.take(M), keys_values, step.mask)) for M in live]
-            memory = live[0]
-            memories.append(memory)
+            own = own.unflatten(0, (rows, len(own) // max(rows, 1)))
+            memories.append(step.put(memories[-1], self.update(step.take(memories[-1]), own, step.mask)))
         return memories
+
+    def _unrolled(self, keys_values: Tensor, layout: Layout, memory: Tensor, depth: int) -> list[Tensor]:
+        """Return M^0 … M^S, each `depth` updates away from one that is detached.
+
+        The values come first, step by step and without gradients. Given those, the k-th updates of all sentences do
+        not need each other: M^t is k updates unrolled from M^{t−k} for all t at once.
+        """
+        documents, sentences = layout.shape[:2]
+        with torch.no_grad():
+            values = self._step_by_step(keys_values.detach(), layout, memory.detach(), sentences - 1)
+        before = torch.stack(values[:sentences], dim=1)  # (documents, sentences, slots, d_model)
+        after = before  # of every sentence: unrolled from the memory one, two, … k updates ago
+        for k in range(min(depth, sentences)):
+            start = before if k == 0 else torch.cat([before[:, :1], after[:, :-1]], dim=1)
+            updated = self._update_all(start.flatten(0, 1), keys_values, layout).unflatten(0, (documents, sentences))
+            after = torch.cat([after[:, :k], updated[:, k:]], dim=1)  # the first k have no memory before M^0
+        return [memory, *after.unbind(1)]
+
+    def _update_all(self, M: Tensor, keys_values: Tensor, layout: Layout) -> Tensor:
+        """Return the memories after every sentence, given those before it: (documents · sentences, slots, d_model)."""
+        blocks = layout.own_blocks
+        for block, own in zip(blocks.blocks, blocks.into_queries.pad(keys_values), strict=True):
+            rows = len(block.sentences)
+            own = own.unflatten(0, (rows, -1))
+            if rows == len(M):  # all of them, in order
+                return self.update(M, own, block.mask)
+            M = M.index_copy(0, block.sentences, self.update(M.index_select(0, block.sentences), own, block.mask))
+        return M  # an empty sentence changes nothing
 
     def maps(self, local: Tensor, layout: Layout, state: ContextState) -> list[list["Maps"]]:
         """Return the attention weights of every sentence of every document; none for an empty sentence."""
