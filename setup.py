@@ -1,5 +1,6 @@
 """Builds the library of the native engine where there is a C++ compiler; everything else is in pyproject.toml."""
 
+import os
 import platform
 import shutil
 from pathlib import Path
@@ -11,7 +12,13 @@ from setuptools.command.build_ext import build_ext
 FOLDER = Path("src/tram/translation/engines/native")
 SOURCES = sorted(str(path) for path in (FOLDER / "cpp").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.h", "*.inl") for path in (FOLDER / "cpp").glob(pattern))
-FLAGS = ["-std=c++17", "-O3", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=fast", "-Wno-psabi", "-g0"]
+FLAGS = ["-std=c++17", "-O3", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=fast", "-Wno-psabi", "-g0", "-pthread"]
+LINK_FLAGS = ["-pthread"]
+if platform.system() == "Linux":  # the library then needs nothing but the C library
+    LINK_FLAGS += ["-static-libstdc++", "-static-libgcc"]
+if os.environ.get("TRAM_SANITIZE"):  # `make sanitize`
+    SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+    FLAGS, LINK_FLAGS = [*FLAGS, *SANITIZERS, "-O1"], ["-pthread", *SANITIZERS]
 # Only these files may use instructions beyond those of every processor; `dispatch.cpp` decides whether they run.
 OWN_FLAGS = {
     "kernels_avx2": ["-mavx2", "-mfma"],
@@ -75,7 +82,7 @@ setup(
             depends=HEADERS,
             language="c++",
             extra_compile_args=FLAGS,
-            extra_link_args=["-static-libstdc++", "-static-libgcc"],
+            extra_link_args=LINK_FLAGS,
             optional=True,
         )
     ],

@@ -1,6 +1,10 @@
-"""The shared library of the native engine, loaded with ctypes; calls release Python's global lock."""
+"""The shared library of the native engine, loaded with ctypes; calls release Python's global lock.
+
+The variable TRAM_NATIVE_LIBRARY may name another build of it, for example one with sanitizers (`make sanitize`).
+"""
 
 import ctypes
+import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -8,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-PATH = Path(__file__).parent / "_tram_native.so"
+PATH = Path(os.environ.get("TRAM_NATIVE_LIBRARY") or Path(__file__).parent / "_tram_native.so").resolve()
 Array = np.ndarray[Any, Any]
 
 # Restype and argument types of every function; see `cpp/api.cpp`.
