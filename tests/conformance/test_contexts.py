@@ -12,6 +12,7 @@ from torch import Tensor
 from context_kinds import CONTEXTS, edges, model_of, reads_ahead
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.data.batches import document_ids
+from tram.errors import InputError
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
@@ -82,6 +83,14 @@ def test_segments_do_not_know_of_each_other(name: str) -> None:
     difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
     assert difference[:n].min() > 1e-6
     assert difference[n:].max() == 0
+
+
+def test_a_document_that_must_not_be_cut_is_refused() -> None:
+    model = tiny_model(tiny_config(context={"kind": "selective", "sentences": 2}))
+    with pytest.raises(
+        InputError, match="a document has 3 sentences, and the context reads whole documents of at most 2"
+    ):
+        model.encode(random_ids([[3, 2, 0, 4], [3]]))
 
 
 @contexts
