@@ -13,6 +13,7 @@ from context_kinds import CONTEXTS, edges, model_of, reads_ahead
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.data.batches import document_ids
 from tram.errors import InputError
+from tram.evaluation.contrast import repeated
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
@@ -184,6 +185,22 @@ def test_padding_neighbours_and_order_change_nothing(name: str) -> None:
     close_states(again.state, whole.state.select(order))
     alone = model.forced_decode(source[1:2], target[1:2])
     close_states(alone.state, whole.state.select(torch.tensor([1])))
+
+
+@contexts
+@torch.no_grad()
+def test_a_source_that_is_encoded_once_serves_several_targets(name: str) -> None:
+    """In an open segment and at the start of the next one."""
+    model = model_of(name)
+    source, target = random_ids([[3] * 4, [5] * 4], 1), random_ids([[4] * 4] * 2, 2, first=START)
+    for earlier in (2, 3):
+        before = model.forced_decode(source[:, :earlier], target[:, :earlier]).state
+        encoded = model.encode(source[:, 3:], before)
+        expected = model.forced_decode(encoded, target[:, 3:], before)
+        owners = torch.tensor([1, 0, 1])
+        again = model.forced_decode(repeated(encoded, owners), target[owners, 3:], before.select(owners))
+        grids = [done.layout.grid(done.states) for done in (again, expected)]
+        close(grids[0], grids[1][owners])
 
 
 @contexts
