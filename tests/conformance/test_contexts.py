@@ -12,6 +12,8 @@ from torch import Tensor
 from context_kinds import CONTEXTS, edges, model_of, reads_ahead
 from helpers import START, random_ids, tiny_config, tiny_model
 from tram.data.batches import document_ids
+from tram.errors import InputError
+from tram.evaluation.contrast import repeated
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD, SpecialIds
@@ -83,6 +85,14 @@ def test_segments_do_not_know_of_each_other(name: str) -> None:
     difference = (model(source, target) - model(changed, target)).abs().amax((0, 2, 3))
     assert difference[:n].min() > 1e-6
     assert difference[n:].max() == 0
+
+
+def test_a_document_that_must_not_be_cut_is_refused() -> None:
+    model = tiny_model(tiny_config(context={"kind": "selective", "sentences": 2}))
+    with pytest.raises(
+        InputError, match="a document has 3 sentences, and the context reads whole documents of at most 2"
+    ):
+        model.encode(random_ids([[3, 2, 0, 4], [3]]))
 
 
 @contexts
@@ -180,6 +190,22 @@ def test_padding_neighbours_and_order_change_nothing(name: str) -> None:
 
 @contexts
 @torch.no_grad()
+def test_a_source_that_is_encoded_once_serves_several_targets(name: str) -> None:
+    """In an open segment and at the start of the next one."""
+    model = model_of(name)
+    source, target = random_ids([[3] * 4, [5] * 4], 1), random_ids([[4] * 4] * 2, 2, first=START)
+    for earlier in (2, 3):
+        before = model.forced_decode(source[:, :earlier], target[:, :earlier]).state
+        encoded = model.encode(source[:, 3:], before)
+        expected = model.forced_decode(encoded, target[:, 3:], before)
+        owners = torch.tensor([1, 0, 1])
+        again = model.forced_decode(repeated(encoded, owners), target[owners, 3:], before.select(owners))
+        grids = [done.layout.grid(done.states) for done in (again, expected)]
+        close(grids[0], grids[1][owners])
+
+
+@contexts
+@torch.no_grad()
 def test_an_empty_sentence_leaves_the_state_as_it_is(name: str) -> None:
     model, (source, target) = model_of(name), batch()
     before = model.forced_decode(source, target).state
@@ -222,6 +248,25 @@ def test_lockstep_continues_a_document_like_a_teacher_forced_pass(name: str) -> 
             target = document_ids([[special.decoder_input(ids) for ids in found]])
             expected = forced_decode(model, source, target, expected)
             close_states(state, expected)
+
+
+@contexts
+def test_a_lockstep_with_references_reads_them_and_one_without_history_reads_nothing(name: str) -> None:
+    model, special = model_of(name), SpecialIds()
+    document, gold = [[3, 9, 4], [20, 7], [5, 5, 11], [6, 21]], [[8, 8], [4, 19, 6], [5], [12, 3]]
+    with torch.inference_mode():
+        cursor = Cursor(0, document, model.initial_state(1), gold)
+        for _ in Lockstep(model, special, beam=1, history="gold").run([cursor]):
+            pass
+        source = document_ids([[special.source(ids) for ids in document]])
+        target = document_ids([[special.decoder_input(ids) for ids in gold]])
+        close_states(cursor.state, forced_decode(model, source, target, State.empty()))
+        cursors = [Cursor(0, document, model.initial_state(1))]
+        cursors += [Cursor(i, [ids], model.initial_state(1)) for i, ids in enumerate(document, start=1)]
+        found: list[list[list[int]]] = [[] for _ in cursors]
+        for cursor, hypotheses in Lockstep(model, special, beam=2, history="none").run(cursors):
+            found[cursor.number].append(hypotheses[0].ids)
+        assert found[0] == [ids for (ids,) in found[1:]]
 
 
 def forced_decode(model: Transformer, source: Tensor, target: Tensor, state: State) -> State:

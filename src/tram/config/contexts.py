@@ -220,7 +220,7 @@ class ZhengConfig(ContextSection):
     """Zheng et al. 2020: a global layer on top of the encoder; the decoder looks back one sentence."""
 
     kind: Literal["zheng"] = Field("zheng", description="Zheng et al. 2020")
-    sentences: Annotated[int, Field(ge=1, le=1000)] = Field(
+    sentences: Annotated[int, Field(ge=1, le=256)] = Field(
         20, description="sentences whose source is read together; longer documents are cut"
     )
 

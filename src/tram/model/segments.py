@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from tram.config.contexts import SegmentRule
+from tram.errors import InputError
 from tram.model.attention import Attention
 from tram.model.contexts.base import Context
 from tram.model.document_rows import DocumentRows, Numbers, SourceRows, ranges
@@ -94,7 +95,7 @@ class SourceSegment(OpenSegment):
         numbers = np.array(rows, dtype=np.int64).ravel()
         if self.rule.refuses and numbers.any():
             sizes = [len(given) + sum(map(bool, own)) for own, given in zip(counts, carried, strict=True)]
-            raise ValueError(f"a document {self.rule.beyond(max(sizes))}")
+            raise InputError(f"a document {self.rule.beyond(max(sizes))}")
         return numbers
 
     def rows_after(self, states: Tensor, layout: Layout, state: ContextState) -> tuple[SourceRows | None, ContextState]:

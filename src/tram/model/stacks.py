@@ -150,8 +150,9 @@ class Decoder(nn.Module):
             passage.after(DECODER_SEGMENT, Result(source.states, after))
         states, middle = self.run_layers(layout, source, passage)
         if self.context is not None:
-            found = self.context(states, layout, passage.before(DECODER_TOP, self.context), middle)
-            states = passage.after(DECODER_TOP, found)
+            before = passage.before(DECODER_TOP, self.context)
+            read = () if middle is None else (middle,)
+            states = passage.after(DECODER_TOP, self.context(states, layout, before, *read))
         return Decoded(states, layout, passage.state().only(self.contexts()), passage.loss)
 
     def run_layers(self, layout: Layout, source: Encoded, passage: Passage) -> tuple[Tensor, Tensor | None]:

@@ -17,7 +17,7 @@ from tram.model.segments import segment_numbers
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 from tram.training.document_stage import DocumentStage, Weights
-from tram.training.stages import Backward, LossSums, Processes
+from tram.training.stages import Backward, LossSums, Processes, truncation_warning
 
 
 class SegmentStage(DocumentStage):
@@ -43,8 +43,12 @@ class SegmentStage(DocumentStage):
 
     def describe(self) -> list[str]:
         """Return the number of documents, segments, sentences and groups."""
-        first, *others = super().describe()
-        return [f"{self.read_documents:,} documents in segments that are read as a whole: {first}", *others]
+        segments, sentences = len(self.plan.sentences), int(self.plan.sentences.sum())
+        lines = [
+            f"{self.read_documents:,} documents with {sentences:,} sentences, cut into {segments:,} segments that are "
+            f"read as a whole, in {self.groups:,} groups"
+        ]
+        return lines + truncation_warning(self.plan.truncated, self.model.config.max_length)
 
     def run_update(self, update: int, backward: Backward) -> LossSums:
         """Accumulate the gradients of one group of segments."""

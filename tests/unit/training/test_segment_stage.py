@@ -103,4 +103,4 @@ def test_the_held_out_loss_does_not_depend_on_the_budget() -> None:
 def test_the_first_line_of_a_training_says_how_it_is_cut() -> None:
     model = tiny_model(tiny_config(context={"kind": "zheng", "sentences": 2}))
     line = stage_of(model, example(FIXED).split).describe()[0]
-    assert line.startswith("3 documents in segments that are read as a whole: ")
+    assert line.startswith("3 documents with 12 sentences, cut into 5 segments that are read as a whole, in ")
