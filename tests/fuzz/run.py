@@ -58,6 +58,8 @@ def campaign(kind: Any, seeds: range) -> Outcome:
             try:
                 kind.case(seed)
                 outcome.counts["accepted"] += 1
+            except KeyboardInterrupt:  # what was counted so far is printed
+                break
             except (InputError, RunError) as error:
                 outcome.counts["refused"] += 1
                 if len(str(error)) > MESSAGE or "\n" in str(error):
@@ -91,7 +93,7 @@ def main() -> int:
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryDirectory(dir=memory) as folder:
             outcome = campaign(KINDS[name](Path(folder)), range(options.first, options.first + options.count))
-        print(f"{name}: {options.count:,} inputs, {dict(outcome.counts)}", flush=True)
+        print(f"{name}: {outcome.counts.total():,} inputs, {dict(outcome.counts)}", flush=True)
         for place, (seed, trace) in outcome.failures.items():
             failed = True
             print(f"--- {name}, seed {seed}: {place}\n{trace}", flush=True)
