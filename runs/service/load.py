@@ -2,7 +2,7 @@
 
     python runs/service/load.py latency [--seconds 60]       # 1, 8 and 64 sessions, beside one sentence at a time
     python runs/service/load.py sessions [--count 10000]     # memory of each session of twenty sentences
-    python runs/service/load.py table --json FILE            # the results in a file, and those of mixed.py, as Markdown
+    python runs/service/load.py table --json docs/service-load.json > docs/service-load.md      # also of mixed.py
     options: [--model DIR] [--json FILE] [--core 0]          # the server runs on one core, the clients on the others
 
 Needs a quiet machine with two cores.
@@ -22,6 +22,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from clients import ENVIRONMENT, Client, Server, add_common, leave_core, sentence, together, write_result
+
+HEADING = """# Load on the service
+
+The model of tram, one process, one core for the server; by `runs/service/load.py` and `runs/service/mixed.py`.
+
+"""
+
 
 # Latency.
 
@@ -179,7 +186,7 @@ def main() -> None:
     add_common(parser)
     options = parser.parse_args()
     if options.what == "table":
-        print(table(json.loads(options.json.read_text())))
+        print(HEADING + table(json.loads(options.json.read_text())))
         return
     leave_core(options.core)
     result = {"latency": latency, "sessions": sessions, "direct": direct}[options.what](options)

@@ -1,6 +1,6 @@
 """Good and bad clients together, for a long time: statuses, memory, planted numbers.
 
-    python runs/service/mixed.py [--minutes 30] [--clients 16] [--model DIR] [--json FILE] [--core 0]
+    python runs/service/mixed.py [--minutes 30] [--clients 16] [--compare 100] [--model DIR] [--json FILE] [--core 0]
 
 Clients translate and correct in sessions, translate letters and lists, disconnect, send oversize bodies and bad JSON,
 read slowly, and guess ids. Wanted: no answer 500, memory that does not grow, no number of one request in the answer to
@@ -23,7 +23,6 @@ from typing import Any
 from clients import TIMEOUT, Client, Server, add_common, leave_core, sentence, together, write_result
 
 LETTER = (Path(__file__).parents[2] / "examples" / "letter.txt").read_text(encoding="utf-8")
-LONE = 100  # translations made under load that are compared with those of an idle server
 DIGITS = 14  # of a number that is planted in one request: too long for the model to produce another one by mistake
 
 
@@ -72,7 +71,7 @@ def mixed(options: argparse.Namespace) -> dict[str, Any]:
     watcher.start()
     together(run, options.clients)
     watcher.join()
-    compared = random.Random(0).sample(documents, min(LONE, len(documents)))
+    compared = random.Random(0).sample(documents, min(options.compare, len(documents)))
     differing = [pairs for pairs in compared if alone(server, [source for source, _ in pairs]) != pairs]
     code = server.stop()
     early, late = (
@@ -223,6 +222,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--compare", type=int, default=100, help="documents to translate again on the idle server")
     add_common(parser)
     options = parser.parse_args()
     leave_core(options.core)

@@ -17,6 +17,7 @@ import pytest
 import requests
 
 from served import HOSTS, Served, events, quick_translator, serving
+from tram.service.server import listen
 from tram.service.service import ServiceSettings
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
@@ -214,6 +215,13 @@ def test_a_full_queue_answers_503_with_retry_after(translator: Translator) -> No
         assert refused.status_code == 503
         assert int(refused.headers["Retry-After"]) >= 1
         assert long.result().status_code == 200
+
+
+def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 # The server process.

@@ -21,6 +21,7 @@ def test_five_thousand_made_up_requests_and_no_500(prepared: Path, tmp_path: Pat
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json"]
         command += ["--checks", "not_a_server_error", "--max-examples", str(EXAMPLES), "--seed", "1", "--no-shrink"]
         command += ["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all"]
+        command += ["--request-timeout", "300"]  # seconds; the machine may be busy
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stdout[-5000:]
         answers = re.findall(r'tram_requests_total{.*status="(\d+)"} (\S+)', served.get("/metrics").text)
