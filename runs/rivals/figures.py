@@ -1,11 +1,11 @@
 """The figures of docs/RIVALS.md: accuracy by distance, and cost by the length of the document."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from findings import TERM, Result
-from systems import BY_NAME, CONTROL, Family
+from systems import BY_NAME, CONTROL, Family, System
 
 from tram.analysis.plots import COLOURS, PAGE, new_figure, styled
 from tram.files import replacing
@@ -25,22 +25,24 @@ Point = tuple[int, float]
 
 def accuracy_figure(results: Sequence[Result]) -> "Figure":
     """Draw accuracy by distance: what the source decides above, terms below, a column for each family."""
-    rows: list[tuple[str, Callable[[Result], list[str]]]] = [
-        ("decided by the source (%)", lambda result: result.source_decided),
-        ("decided by translations (%)", lambda _: [TERM]),
-    ]
+    by_system = {result.system: result for result in results}
 
-    def points(result: Result, phenomena: list[str]) -> list[Point]:
-        found = [(distance, result.accuracy(phenomena, [distance])) for distance in result.distances]
+    def points(system: System, term: bool) -> list[Point]:
+        result = by_system[system]
+        of = [TERM] if term else result.source_decided
+        found = [(distance, result.accuracy(of, [distance])) for distance in result.distances]
         return [(distance, 100 * accuracy.value) for distance, accuracy in found if accuracy is not None]
 
-    figure, axes = _grid(results, [(label, lambda r, of=of: points(r, of(r))) for label, of in rows])
-    control = next((result for result in results if result.name == CONTROL), None)
+    rows: list[tuple[str, Callable[[System], list[Point]]]] = [
+        ("decided by the source (%)", lambda system: points(system, term=False)),
+        ("decided by translations (%)", lambda system: points(system, term=True)),
+    ]
+    figure, axes = _grid(list(by_system), rows)
     for row, (_, of) in zip(axes, rows, strict=True):
         for panel in row:
             panel.set(ylim=(25, 103))
-            if control is not None:
-                x, y = zip(*points(control, of(control)), strict=True)
+            if (control := BY_NAME[CONTROL]) in by_system:
+                x, y = zip(*of(control), strict=True)
                 panel.plot(x, y, color="0.6", linestyle="--", linewidth=1, zorder=0, label="control")
     for panel in axes[-1]:
         panel.set_xlabel("sentences back to the one that decides")
@@ -48,21 +50,18 @@ def accuracy_figure(results: Sequence[Result]) -> "Figure":
     return figure
 
 
-def cost_figure(results: Sequence[Result]) -> "Figure":
+def cost_figure(costs: Mapping[System, dict[str, Any]]) -> "Figure":
     """Draw time per sentence and bytes carried by the number of sentences, a column for each family."""
 
-    def points(result: Result, key: str) -> list[Point]:
-        decoding: dict[str, Any] = result.numbers["costs"]["decoding"]
+    def points(system: System, key: str) -> list[Point]:
+        decoding: dict[str, Any] = costs[system]["decoding"]
         return [(int(sentences), cell[key]) for sentences, cell in decoding.items() if key in cell]
 
-    measured = [result for result in results if "costs" in result.numbers]
-    figure, axes = _grid(
-        measured,
-        [
-            ("time per sentence (ratio)", lambda r: points(r, "ratio_to_sentence")),
-            ("bytes carried", lambda r: points(r, "bytes")),
-        ],
-    )
+    rows: list[tuple[str, Callable[[System], list[Point]]]] = [
+        ("time per sentence (ratio)", lambda system: points(system, "ratio_to_sentence")),
+        ("bytes carried", lambda system: points(system, "bytes")),
+    ]
+    figure, axes = _grid(list(costs), rows)
     for panel in axes[0]:
         panel.set_ylim(bottom=0)
         panel.axhline(1, color="0.6", linestyle="--", linewidth=1, zorder=0, label="sentence model")
@@ -74,22 +73,22 @@ def cost_figure(results: Sequence[Result]) -> "Figure":
 
 
 def _grid(
-    results: Sequence[Result], rows: Sequence[tuple[str, Callable[[Result], list[Point]]]]
+    systems: Sequence[System], rows: Sequence[tuple[str, Callable[[System], list[Point]]]]
 ) -> tuple["Figure", Any]:
     """Return a figure with a row for each quantity and a column for each family, and its axes."""
-    families = [family for family in FAMILIES if any(BY_NAME[result.name].family == family for result in results)]
+    families = [family for family in FAMILIES if any(system.family == family for system in systems)]
     figure, axes = new_figure(len(rows), max(len(families), 1), width=PAGE + 1, height=2.1 * len(rows) + 1.4)
     axes = axes.reshape(len(rows), -1)
     for row, (label, points) in zip(axes, rows, strict=True):
         row[0].set_ylabel(label)
         for panel, family in zip(row, families, strict=False):
-            own = [result for result in results if BY_NAME[result.name].family == family]
-            for number, result in enumerate(own):
-                if found := points(result):
+            own = [system for system in systems if system.family == family]
+            for number, system in enumerate(own):
+                if found := points(system):
                     x, y = zip(*found, strict=True)
                     style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
                     beside = [value * STEP ** (number - len(own) / 2) for value in x]  # equal values stay visible
-                    panel.plot(beside, y, label=result.title, alpha=0.85, **style)
+                    panel.plot(beside, y, label=system.title, alpha=0.85, **style)
     for panel, family in zip(axes[0], families, strict=False):
         panel.set_title(FAMILIES[family])
     return figure, axes

@@ -22,6 +22,7 @@ class Result:
     """The numbers of one system."""
 
     numbers: dict[str, Any]
+    costs: dict[str, Any] | None = None  # of training and decoding, if they were measured
 
     @property
     def name(self) -> str:
@@ -94,9 +95,10 @@ class Result:
 
     def carried(self, sentences: int) -> int | None:
         """Return the bytes that a document of so many sentences carries, if they were measured."""
-        decoding = self.numbers.get("costs", {}).get("decoding", {})
-        bytes_carried: int | None = decoding.get(str(sentences), {}).get("bytes")
-        return bytes_carried
+        if self.costs is None:
+            return None
+        found: int | None = self.costs["decoding"].get(str(sentences), {}).get("bytes")
+        return found
 
 
 def above_chance(accuracy: Accuracy | None) -> bool:

@@ -35,7 +35,7 @@ for system in $(systems); do
 done
 
 say "4  Measure training and decoding, all systems side by side"
-python runs/rivals/costs.py "$recipe" "$out" "$results"
+python runs/rivals/costs.py "$recipe" "$out" "$results/costs"
 
 if [ -n "$data" ]; then
     say "5  Real documents: one sentence model, every system from it, translations of the test documents ($out/real)"

@@ -38,19 +38,20 @@ Percentage of items of the generated suite for which a system finds the referenc
 translation, with the reference translations of the earlier sentences as history (95% Wilson interval). Columns: the
 distance in sentences to the one that decides."""
 COSTS = """\
-Training: target tokens per second of processor time over the same updates, as a ratio to the control's. Decoding: one
-document, greedily, one sequence at a time; processor time per sentence as a ratio to the sentence model's, and the
-bytes of the saved state after the document's last sentence (float32 states, 8 bytes per id). What a search needs while
-it runs, such as the keys and values of a segment, is not part of it. Systems took turns on one core."""
+Training: target tokens per second of processor time over the first updates. Decoding: the models after these updates
+translate one document of 10, 100 and 1,000 sentences, greedily, one sequence at a time: processor time per sentence as
+a ratio to the sentence model's, and the bytes of the saved state after the last sentence (float32 states, 8 bytes per
+id). What a search needs while it runs, such as the keys and values of a segment, is not counted. Systems took turns on
+one core."""
 BESIDE = """\
 The paper's numbers are BLEU of transformer-base models on three corpora; ours are the percentage of right items of the
 generated suite, of much smaller models. Only the order of systems can be compared, not the numbers."""
 
 
-def read_results(folder: Path) -> list[Result]:
-    """Read the systems that are finished, in the order of the table."""
+def read_files(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read the files of a folder that are named after systems, in the order of the table."""
     paths = {system.name: folder / f"{system.name}.json" for system in SYSTEMS}
-    return [Result(read_json(path)) for path in paths.values() if path.exists()]
+    return {name: read_json(path) for name, path in paths.items() if path.exists()}
 
 
 def system_table(results: list[Result]) -> str:
@@ -93,41 +94,30 @@ def distance_table(results: list[Result], phenomena: list[str] | None) -> str:
     return markdown_table(["system", *map(str, results[0].distances)], rows)
 
 
-def cost_table(results: list[Result]) -> str:
+def cost_table(costs: dict[str, dict[str, Any]]) -> str:
     """Return the cost of training and decoding."""
-    measured = [result for result in results if "costs" in result.numbers]
-    if not measured:
+    if not costs:
         return "Not measured yet."
-    sizes = list(measured[0].numbers["costs"]["decoding"])
-    rows = []
-    for result in measured:
-        costs = result.numbers["costs"]
-        cells = [costs["decoding"].get(size, {}) for size in sizes]
-        rows.append(
-            [
-                result.title,
-                *(
-                    ["–", "–"]
-                    if costs["training"] is None
-                    else [
-                        f"{costs['training']['ratio_to_control']:.2f}",
-                        f"{result.numbers['training']['target_tokens'] / costs['training']['tokens_per_second']:.0f}",
-                    ]
-                ),
-                *(f"{cell['ratio_to_sentence']:.2f}" if "ratio_to_sentence" in cell else "–" for cell in cells),
-                *(f"{cell['bytes']:,}" if "bytes" in cell else "–" for cell in cells),
-            ]
+    sizes = list(next(iter(costs.values()))["decoding"])
+    rows, refused = [], []
+    for name, found in costs.items():
+        title, training = BY_NAME[name].title, found["training"]
+        cells = [found["decoding"][size] for size in sizes]
+        speed = (
+            [f"{training['tokens_per_second']:,.0f}", f"{training['ratio_to_control']:.2f}"] if training else ["–"] * 2
         )
-    header = ["system", "training speed", "seconds of training"]
+        time = [f"{cell['ratio_to_sentence']:.2f}" if "ratio_to_sentence" in cell else "–" for cell in cells]
+        carried = [f"{cell['bytes']:,}" if "bytes" in cell else "–" for cell in cells]
+        rows.append([title, *speed, *time, *carried, f"{cells[0]['words_per_sentence']:.1f}"])
+        refused += [
+            f"- {title}, {int(size):,} sentences: {cell['refused']}"
+            for size, cell in zip(sizes, cells, strict=True)
+            if "refused" in cell
+        ]
+    header = ["system", "training, tokens per second", "ratio to control"]
     header += [f"time, {int(size):,}" for size in sizes] + [f"bytes, {int(size):,}" for size in sizes]
-    refused = [
-        f"- {result.title}, {int(size):,} sentences: {cell['refused']}"
-        for result in measured
-        for size, cell in result.numbers["costs"]["decoding"].items()
-        if "refused" in cell
-    ]
     note = "\n\nRefused:\n\n" + "\n".join(refused) if refused else ""
-    return markdown_table(header, rows) + note
+    return markdown_table([*header, "words per sentence"], rows) + note
 
 
 def paper_table(results: list[Result]) -> str:
@@ -153,20 +143,18 @@ def overall(result: Result | None) -> str:
 
 def real_tables(folder: Path) -> list[str]:
     """Return the scores on real documents, if there are any."""
-    paths = {system.name: folder / f"{system.name}.json" for system in SYSTEMS}
-    found = {name: read_json(path) for name, path in paths.items() if path.exists()}
+    found = read_files(folder)
     if not found:
         return []
-    titles = {system.name: system.title for system in SYSTEMS}
     names = [score["name"] for score in next(iter(found.values()))["scores"]]
     scores, tests = [], []
     for name, result in found.items():
-        scores.append([titles[name], *(f"{score['value']:.2f}" for score in result["scores"])])
+        scores.append([BY_NAME[name].title, *(f"{score['value']:.2f}" for score in result["scores"])])
         measures = {score["name"]: score for score in result["from_control"]}
         for kind in ("address", "pronouns"):
             compared = result[f"{kind}_from_control"] or {}
             measures |= {f"{kind}: {key}": _scaled(value) for key, value in compared.items()}
-        tests += [[titles[name], key, difference(value)] for key, value in measures.items()]
+        tests += [[BY_NAME[name].title, key, difference(value)] for key, value in measures.items()]
     sentences = next(iter(found.values()))["sentences"]
     return [
         f"## Real documents ({sentences:,} sentences)",
@@ -190,8 +178,9 @@ def difference(found: dict[str, Any]) -> str:
     return f"{found['difference']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}], p = {found['p']:.3f}"
 
 
-def page(results: list[Result], real: Path) -> str:
+def page(folder: Path) -> str:
     """Return docs/RIVALS.md."""
+    results, costs = read_results(folder), read_files(folder / "costs")
     finished = {result.name for result in results}
     parts = ["# All systems on one suite", INTRODUCTION, "## Systems", system_table(results)]
     if missing := [system.title for system in SYSTEMS if system.name not in finished]:
@@ -206,21 +195,25 @@ def page(results: list[Result], real: Path) -> str:
         for phenomenon in results[0].phenomena
         for part in (f"### {phenomenon.capitalize()}", distance_table(results, [phenomenon]))
     ]
-    parts += ["## Cost", COSTS]
-    if any("costs" in result.numbers for result in results):
-        parts.append("![Cost by the length of the document](figures/rivals/cost.png)")
-    parts += [cost_table(results), "## Beside the paper's Table 1", BESIDE, paper_table(results), *real_tables(real)]
-    return wrap_markdown("\n\n".join(parts)) + "\n"
+    parts += ["## Cost", COSTS, *(["![Cost by the length of the document](figures/rivals/cost.png)"] if costs else [])]
+    parts += [cost_table(costs), "## Beside the paper's Table 1", BESIDE, paper_table(results)]
+    return wrap_markdown("\n\n".join([*parts, *real_tables(folder / "real")])) + "\n"
 
 
-def write(results_folder: Path, docs: Path) -> None:
+def read_results(folder: Path) -> list[Result]:
+    """Read the systems that are finished, in the order of the table."""
+    costs = read_files(folder / "costs")
+    return [Result(numbers, costs.get(name)) for name, numbers in read_files(folder).items()]
+
+
+def write(folder: Path, docs: Path) -> None:
     """Write the page and its figures."""
-    results = read_results(results_folder)
-    write_text(docs / "RIVALS.md", page(results, results_folder / "real"))
+    write_text(docs / "RIVALS.md", page(folder))
+    costs = {BY_NAME[name]: found for name, found in read_files(folder / "costs").items()}
     with styled():
-        save_png(accuracy_figure(results), docs / "figures" / "rivals" / "accuracy.png")
-        if any("costs" in result.numbers for result in results):
-            save_png(cost_figure(results), docs / "figures" / "rivals" / "cost.png")
+        save_png(accuracy_figure(read_results(folder)), docs / "figures" / "rivals" / "accuracy.png")
+        if costs:
+            save_png(cost_figure(costs), docs / "figures" / "rivals" / "cost.png")
 
 
 if __name__ == "__main__":

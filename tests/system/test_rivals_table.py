@@ -28,7 +28,7 @@ def script(name: str, *arguments: object) -> str:
 
 
 def numbers(
-    name: str, knows: Callable[[str, int], bool], context: Any = None, unit: Any = None, carried: int | None = 0
+    name: str, knows: Callable[[str, int], bool], context: Any = None, unit: Any = None, carried: int | None = None
 ) -> dict[str, Any]:
     """Return the numbers of a system that is always right about what it knows, and otherwise guesses."""
     suite = {
@@ -37,9 +37,6 @@ def numbers(
             for d in DISTANCES
         }
         for phenomenon, answers in ANSWERS.items()
-    }
-    decoding = {
-        str(n): {"bytes": carried, "seconds_per_sentence": 0.002, "ratio_to_sentence": 1.25} for n in (10, 100, 1000)
     }
     found = {
         "system": name,
@@ -50,16 +47,23 @@ def numbers(
         "training": {"updates": 250, "target_tokens": 800_000, "held_loss": 0.125},
         "suite": suite,
     }
-    costs = {"training": {"tokens_per_second": 4000.0, "ratio_to_control": 0.5}, "decoding": decoding}
-    return found if carried is None else found | {"costs": costs}
+    return found if carried is None else found | {"costs": costs(carried)}
+
+
+def costs(carried: int) -> dict[str, Any]:
+    """Return what costs.py writes of a system."""
+    cell = {"bytes": carried, "seconds_per_sentence": 0.002, "ratio_to_sentence": 1.25, "words_per_sentence": 6.5}
+    speed = {"tokens_per_second": 4000.0, "ratio_to_control": 0.5}
+    return {"training": speed, "decoding": {str(sentences): cell for sentences in (10, 100, 1000)}}
 
 
 def page(folder: Path, *results: dict[str, Any]) -> str:
     """Return the page of some systems, on one line: where a line is wrapped does not matter."""
     for result in results:
-        path = folder / "rivals" / f"{result['system']}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(result), encoding="utf-8")
+        for value, place in ((result, folder / "rivals"), (result.pop("costs", None), folder / "rivals" / "costs")):
+            place.mkdir(exist_ok=True)
+            if value is not None:
+                (place / f"{result['system']}.json").write_text(json.dumps(value), encoding="utf-8")
     script("table.py", folder / "rivals", folder)
     return " ".join((folder / "RIVALS.md").read_text(encoding="utf-8").split())
 
@@ -84,7 +88,7 @@ def test_the_page_says_what_the_numbers_show(tmp_path: Path) -> None:
         "| recurrent memory (TRAM) | `kind: memory, side: both` | 1,000 | 24 | sentence and none | 250 | 0.800 |"
         in text
     )
-    assert "| recurrent memory (TRAM) | 0.50 | 200 | 1.25 | 1.25 | 1.25 | 2,048 | 2,048 | 2,048 |" in text
+    assert "| recurrent memory (TRAM) | 4,000 | 0.50 | 1.25 | 1.25 | 1.25 | 2,048 | 2,048 | 2,048 | 6.5 |" in text
     assert "Not finished: sentence model, concatenation 2+2," in text
     assert (tmp_path / "figures" / "rivals" / "accuracy.png").stat().st_size > 10_000
     assert (tmp_path / "figures" / "rivals" / "cost.png").stat().st_size > 10_000
@@ -94,8 +98,8 @@ def test_other_numbers_are_other_findings(tmp_path: Path) -> None:
     """A window that does not forget, and a memory that does nothing, are reported as such."""
     text = page(
         tmp_path,
-        numbers("concat-2to1", lambda *_: True, unit=WINDOW, carried=None),
-        numbers("memory", lambda *_: False, context=MEMORY, carried=None),
+        numbers("concat-2to1", lambda *_: True, unit=WINDOW),
+        numbers("memory", lambda *_: False, context=MEMORY),
     )
     assert "Above chance beyond it: concatenation 2+1." in text
     assert "of the systems that see only the source concatenation 2+1; of those that also see translations none" in text
