@@ -8,6 +8,7 @@ import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from tram.config import ModelConfig, checked
@@ -216,7 +217,6 @@ def load_tokenizer(files: ModelFiles) -> Any:
 def _has_protobuf() -> bool:
     """Return whether transformers can convert a sentencepiece model to a tokeniser of the library tokenizers."""
     try:
-        import google.protobuf  # noqa: F401
+        return find_spec("google.protobuf") is not None
     except ImportError:
         return False
-    return True

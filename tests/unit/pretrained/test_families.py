@@ -34,7 +34,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "m2m100": ("m2m100", {}),
     "m2m100, untied": ("m2m100", {"tie_word_embeddings": False, "d_model": 18}),
     "nllb": ("nllb", {}),
-    "m2m100, other languages": ("m2m100", {"languages": ("de", "fr"), "scale_embedding": False, "d_model": 27}),
+    "m2m100, other languages": ("m2m100", {"languages": ("de", "fr"), "scale_embedding": False, "d_model": 30}),
     "nllb, language last": ("nllb", {"legacy_behaviour": True}),
     "nllb, other languages": ("nllb", {"languages": ("deu_Latn", "zho_Hans"), "activation_function": "gelu"}),
 }
