@@ -3,7 +3,6 @@
 Each subcommand imports what it needs, so that `tram --help` stays fast.
 """
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tram.cli.analysis_systems import (
+    load,
+    parse_integers,
+    parse_named_model,
+    read_translations,
+    system_name,
+    translate_with,
+    with_adapter,
+)
 from tram.cli.console import exit_on_interrupt
 from tram.cli.options import MANY, Adapter, Beam, SourceLanguage, TargetLanguage, finite, writable_folder
 from tram.errors import InputError
@@ -21,7 +29,6 @@ from tram.errors import InputError
 if TYPE_CHECKING:
     from tram.analysis.report import Report
     from tram.analysis.variants import Recipe
-    from tram.translation.translator import Translator
 
 app = typer.Typer(
     help="Make the paper's figures and tables for your own models.", no_args_is_help=True, rich_markup_mode=None
@@ -224,50 +231,6 @@ def skip_on_input_error(name: str) -> Iterator[None]:
         print(f"skipping {name}: {error}", file=sys.stderr)
 
 
-def system_name(option: str, model: Path | None, other: str, file: Path | None) -> str:
-    """Return the name of a system; raise InputError unless exactly one of model and file is given."""
-    given = model if file is None else file
-    if given is None or (model is not None and file is not None):
-        raise InputError(f"give either {option} DIR or {other} FILE: the analysis compares two systems")
-    return str(given)
-
-
-Languages = tuple[str | None, str | None]  # of source and target; None: those of the model
-
-
-def load(folder: Path, adapter: Path | None, languages: Languages, beam: int | None = None) -> "Translator":
-    """Load a model, with an adapter if there is one."""
-    from tram.translation.translator import Translator
-
-    return Translator.load(folder, beam=beam, adapter=adapter, source=languages[0], target=languages[1])
-
-
-def with_adapter(name: str, adapter: Path | None) -> str:
-    """Return the name of a system in a report: that of its model and of its adapter."""
-    return name if adapter is None else f"{name} + {adapter}"
-
-
-def translate_with(
-    folder: Path | None, sources: list[list[str]], beam: int, adapter: Path | None, languages: Languages
-) -> list[list[str]]:
-    """Translate documents with a model."""
-    from tram.cli.console import translated
-
-    assert folder is not None
-    return translated(load(folder, adapter, languages, beam), sources)
-
-
-def read_translations(path: Path, references: list[list[str]]) -> list[list[str]]:
-    """Read translations from a file and split them into the documents of the reference."""
-    from tram.cli.console import cut_like
-    from tram.data.corpus import read_documents
-    from tram.evaluation.metrics import check_aligned
-
-    documents = cut_like([document.sentences for document in read_documents(path, None, "target")], references)
-    check_aligned(str(path), documents, "the reference", references)
-    return documents
-
-
 # Analyses of cost and training: complexity, window, memory-size, placement.
 
 DATA = typer.Option("--data", help="Folder of `tram prepare` to train on.")
@@ -434,21 +397,3 @@ def write_report(report: "Report", output: Path) -> None:
     """Write a report and print the paths of its files."""
     for path in report.write(output):
         print(path)
-
-
-def parse_integers(option: str, text: str) -> list[int]:
-    """Parse comma-separated positive integers: `100,200` → [100, 200]."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(re.fullmatch("[0-9]{1,7}", part) and int(part) for part in parts):
-        raise InputError(
-            f"{option} {text}: give positive whole numbers below ten million separated by commas, for example 100,200"
-        )
-    return [int(part) for part in parts]
-
-
-def parse_named_model(text: str) -> tuple[str, Path]:
-    """Parse NAME=DIR: `memory=runs/memory` → ("memory", Path("runs/memory"))."""
-    name, sign, folder = text.partition("=")
-    if not (name and sign and folder):
-        raise InputError(f"--model {text}: give NAME=DIR, for example memory=runs/memory")
-    return name, Path(folder)
