@@ -8,7 +8,7 @@ in use. int8 weights have one scale for each output; activations one for each ro
 """
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -166,11 +166,11 @@ class NativeModel:
         out, width = weight.shape
         values, units, added = array(weight), _optional(scales), _optional(bias)
         if units is None:
-            call = (address(values), address(added), out, width)
-            check(self._library.tram_model_linear(self.handle, name.encode(), *call))
+            plain = (address(values), address(added), out, width)
+            check(self._library.tram_model_linear(self.handle, name.encode(), *plain))
         else:
-            call = (address(values), address(units), address(added), out, width)
-            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *call))
+            scaled = (address(values), address(units), address(added), out, width)
+            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *scaled))
 
     def _norm(self, name: str, norm: nn.Module) -> None:
         """Hand over a layer norm; an identity is one that the library is not given."""
@@ -202,6 +202,6 @@ def _optional(values: Tensor | None) -> Array | None:
     return None if values is None else array(values)
 
 
-def memory_names(names: Iterator[str]) -> list[str]:
+def memory_names(names: Iterable[str]) -> list[str]:
     """Return the seats of memories in the order of their layers."""
     return sorted(names, key=lambda name: int(name.split(".")[1]))
