@@ -8,7 +8,7 @@ both down.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -72,7 +72,7 @@ def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> 
     return ids.masked_fill(torch.arange(longest) >= lengths[:, None], PAD)
 
 
-def alternately(work: Work, rounds: int) -> dict[str, float]:
+def alternately(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the median processor seconds of each piece of work, measured in turn after one warm-up."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

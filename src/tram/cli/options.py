@@ -166,5 +166,5 @@ def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
     parameters = [*first, *shared.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    del run.__wrapped__  # type: ignore[attr-defined]
+    del run.__wrapped__
     return run
