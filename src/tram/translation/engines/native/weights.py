@@ -8,7 +8,7 @@ in use. int8 weights have one scale for each output; activations one for each ro
 """
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -169,8 +169,8 @@ class NativeModel:
             call = (address(values), address(added), out, width)
             check(self._library.tram_model_linear(self.handle, name.encode(), *call))
         else:
-            call = (address(values), address(units), address(added), out, width)
-            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *call))
+            rounded = (address(values), address(units), address(added), out, width)
+            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *rounded))
 
     def _norm(self, name: str, norm: nn.Module) -> None:
         """Hand over a layer norm; an identity is one that the library is not given."""
@@ -202,6 +202,6 @@ def _optional(values: Tensor | None) -> Array | None:
     return None if values is None else array(values)
 
 
-def memory_names(names: Iterator[str]) -> list[str]:
+def memory_names(names: Iterable[str]) -> list[str]:
     """Return the seats of memories in the order of their layers."""
     return sorted(names, key=lambda name: int(name.split(".")[1]))
