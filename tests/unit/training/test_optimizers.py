@@ -111,7 +111,6 @@ def test_orthogonal_is_five_steps_of_newton_and_schulz(shape: tuple[int, int, in
         torch.testing.assert_close(found, X, rtol=1e-9, atol=1e-9)
 
 
-
 def test_matrices_inside_the_layers_take_orthogonal_steps_as_long_as_adamw_would() -> None:
     moved = steps("muon")
     for name in (
