@@ -12,7 +12,16 @@ from setuptools.command.build_ext import build_ext
 FOLDER = Path("src/tram/translation/engines/native")
 SOURCES = sorted(str(path) for path in (FOLDER / "cpp").glob("*.cpp"))
 HEADERS = sorted(str(path) for pattern in ("*.h", "*.inl") for path in (FOLDER / "cpp").glob(pattern))
-FLAGS = ["-std=c++17", "-O3", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=fast", "-Wno-psabi", "-g0", "-pthread"]
+FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-fvisibility=hidden",
+    "-fno-math-errno",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+    "-g0",
+    "-pthread",
+]
 LINK_FLAGS = ["-pthread"]
 if platform.system() == "Linux":  # the library then needs nothing but the C library
     LINK_FLAGS += ["-static-libstdc++", "-static-libgcc"]

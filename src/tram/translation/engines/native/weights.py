@@ -166,11 +166,11 @@ class NativeModel:
         out, width = weight.shape
         values, units, added = array(weight), _optional(scales), _optional(bias)
         if units is None:
-            plain = (address(values), address(added), out, width)
-            check(self._library.tram_model_linear(self.handle, name.encode(), *plain))
+            call = (address(values), address(added), out, width)
+            check(self._library.tram_model_linear(self.handle, name.encode(), *call))
         else:
-            scaled = (address(values), address(units), address(added), out, width)
-            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *scaled))
+            rounded = (address(values), address(units), address(added), out, width)
+            check(self._library.tram_model_linear_int8(self.handle, name.encode(), *rounded))
 
     def _norm(self, name: str, norm: nn.Module) -> None:
         """Hand over a layer norm; an identity is one that the library is not given."""

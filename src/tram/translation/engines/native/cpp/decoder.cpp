@@ -38,7 +38,7 @@ void Decoding::step(const int32_t* tokens, const int32_t* parents, int64_t width
   for (int64_t row = 0; row < rows; row++) {
     const int64_t sentence = row / width, parent = parents ? parents[row] : row % width;
     int32_t* to = lines.data() + row * (steps_ + 1);
-    std::memcpy(to, lines_.data() + (sentence * width_ + parent) * steps_, steps_ * sizeof(int32_t));
+    if (steps_) std::memcpy(to, lines_.data() + (sentence * width_ + parent) * steps_, steps_ * sizeof(int32_t));
     to[steps_] = static_cast<int32_t>(used_ + row);
     row_origin_[row] = origin_[sentence];
   }
