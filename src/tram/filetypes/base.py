@@ -47,9 +47,9 @@ class Segment:
 
     @property
     def readable(self) -> str:
-        """The text with the placeholders replaced by what they stand for."""
+        """The text with the placeholders replaced by what they stand for; those of subtitles are the file's own."""
         contents = iter(self.opaque)
-        return "".join(next(contents) if is_placeholder(c) else c for c in self.text)
+        return "".join(next(contents, c) if is_placeholder(c) else c for c in self.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
             found.append((rank, part))
     if not found or min(found)[0] != 0:
         raise InputError(f"{name}: has no Word document in it; save it as .docx")
-    names = [part for _, part in sorted(found)]
+    names = list(dict.fromkeys(part for _, part in sorted(found)))  # a part may be listed twice
     texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
     parts = [DocxPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
 

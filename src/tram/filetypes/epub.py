@@ -52,7 +52,8 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
         raise InputError(f"{name}: has no pages to read in its spine; get it again")
     texts: dict[str, Decoded] = {}
     parts: dict[str, Part] = {}
-    for part in [*pages, *contents, files[0]]:
+    others = [part for part in (*contents, files[0]) if part not in pages]
+    for part in [*pages, *others]:
         label = f"{name} ({part})"
         if part in pages or not part.endswith((".ncx", ".opf")):
             texts[part] = decode_page(label, package.read(part))
@@ -61,7 +62,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
             texts[part] = decode_xml(label, package.read(part))
             parts[part] = _ContentsPart(texts[part].text, parse_xml(label, texts[part].text), options)
     chapters = [[parts[part]] for part in pages] if options.chapters else [[parts[part] for part in pages]]
-    chapters[-1] += [parts[part] for part in (*contents, files[0])]
+    chapters[-1] += [parts[part] for part in others]
 
     def finish(written: list[str]) -> bytes:
         pairs = zip(parts, written, strict=True)

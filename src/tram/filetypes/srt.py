@@ -17,6 +17,9 @@ START = re.compile(rb"(?:\d+\s*\n\s*)?\d+:\d{2}:\d{2}[,.]\d{1,3} *--> *\d+:\d{2}
 # A number on one line and a time on the next would be read as the start of a cue.
 FALSE_START = re.compile(r"^(-?[0-9]+\.?[0-9]*[^\S\n]*)\r?\n(?=[0-9]+[,.:，．。：][0-9]+[,.:，．。：][0-9]+)", re.M)
 
+# The library's time grows with the cube of such a run, which no subtitle has.
+ENDLESS_NUMBER = re.compile(r"[0-9]{200}")
+
 
 class _SrtDocument(SubtitleDocument):
     def repaired(self, text: str) -> str:
@@ -42,6 +45,9 @@ def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
     srt = load("srt", name)
     decoded = decode(name, content)
     text = decoded.text
+    if endless := ENDLESS_NUMBER.search(text):
+        line = text.count("\n", 0, endless.start()) + 1
+        raise InputError(f"{name}:{line}: has a number of 200 digits or more; correct the cue there")
     try:
         subtitles = list(srt.parse(text))
     except (srt.SRTParseError, srt.TimestampParseError, ValueError, OverflowError) as error:

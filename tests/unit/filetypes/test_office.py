@@ -96,6 +96,14 @@ def test_only_translated_parts_change_and_untranslated_paragraphs_stay_byte_for_
         assert body_of(written, part) == body_of(content, part)
 
 
+def test_a_part_that_is_listed_twice_is_translated_once() -> None:
+    document = f"<w:document {W}><w:body><w:p><w:r><w:t>One.</w:t></w:r></w:p></w:body></w:document>"
+    twice = re.sub(r"(<Override[^>]*/>)", r"\1\1", TYPES)
+    assert twice != TYPES
+    content = packed({"[Content_Types].xml": twice, "word/document.xml": document})
+    assert "Eins." in body_of(translated("x.docx", content, {"One.": "Eins."}))
+
+
 def test_a_text_box_is_translated_once_and_written_twice() -> None:
     segments = [s for d in read_bytes("x.docx", docx().content).documents for s in d]
     assert [s.text for s in segments].count("In a box.") == 1

@@ -136,3 +136,18 @@ def test_parts_are_in_order_lose_nothing_and_cut_no_word(text: str, shares: list
 def test_a_wrong_file_is_refused(name: str, content: str) -> None:
     with pytest.raises(InputError, match=name):
         read_bytes(name.partition(":")[0], content.encode())
+
+
+def test_an_endless_number_is_refused_at_once() -> None:
+    content = f"1\n00:00:01,000 --> 00:00:02,000\nA X1:40{'9' * 5000} word.\n".encode()
+    with pytest.raises(InputError, match=r"film\.srt:3: has a number of 200 digits or more"):
+        read_bytes("film.srt", content)
+
+
+def test_a_private_character_is_kept() -> None:
+    content = "1\n00:00:01,000 --> 00:00:02,000\nA \U0010f000 word.\n".encode()
+    written, report = translate_document(
+        read_bytes("film.srt", content), lambda _: [[Rendition("Ein Wort \U0010f000.")]]
+    )
+    assert "Ein Wort \U0010f000." in written.decode()
+    assert report.sentences[0].source == "A \U0010f000 word."
