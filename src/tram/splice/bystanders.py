@@ -11,11 +11,13 @@ from tram.splice.words import Pair, Tokenized, is_capitalized
 class Bystanders:
     """openers may name things and come before an antecedent; neutral ones name nothing and may come after it.
 
+    asides may come after it, too: they name things, but their subject is a person who speaks, not a thing.
     expletives have an "it" that refers to nothing: its translation does not change with the antecedent.
     """
 
     openers: list[Pair] = field(default_factory=list)
     neutral: list[Pair] = field(default_factory=list)
+    asides: list[Pair] = field(default_factory=list)
     expletives: list[Pair] = field(default_factory=list)
 
     def add(self, tokens: Tokenized, rules: Rules) -> None:
@@ -35,6 +37,8 @@ class Bystanders:
                 self.neutral.append(tokens.pair)
         else:
             self.openers.append(tokens.pair)
+            if lower[0] in rules.other_subjects:
+                self.asides.append(tokens.pair)
 
 
 def _has_clause(source: list[str], lower: list[str], rules: Rules) -> bool:

@@ -17,12 +17,13 @@ from tram.splice.words import Pair
 
 MOST_PER_NOUN = 20  # sentences, so that frequent nouns do not drown the others
 SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpus
+ASIDES = 0.4  # share of the threads with sentences between that name other things
 EXPLETIVES = 0.12  # share of the threads with an "it" that refers to nothing
 # How many sentences of a kind a document has, and how often.
 OPENERS, THREADS, BETWEEN, ANAPHORS = (
     ((0, 0.3), (1, 0.25), (2, 0.15), (4, 0.15), (8, 0.15)),
     ((1, 0.5), (2, 0.25), (3, 0.15), (5, 0.1)),
-    ((0, 0.2), (1, 0.2), (2, 0.3), (3, 0.3)),
+    ((0, 0.25), (1, 0.2), (2, 0.3), (3, 0.15), (4, 0.1)),
     ((1, 0.6), (2, 0.3), (3, 0.1)),
 )
 ATTEMPTS = 1000  # to draw a document with one form of address
@@ -91,7 +92,8 @@ class PronounDocuments:
     ) -> list[Pair]:
         """Draw an antecedent, what comes between, and the sentences that refer to it."""
         antecedent = random.choice(nouns[random.choice(GENDERS)])
-        between = _some(random, self._bystanders.neutral, _drawn(random, BETWEEN))
+        others = self._bystanders.asides if random.random() < ASIDES else self._bystanders.neutral
+        between = _some(random, others, _drawn(random, BETWEEN))
         pairs = [antecedent.pair, *between]
         anaphors: list[Anaphor] = []
         for _ in range(_drawn(random, ANAPHORS)):
