@@ -53,7 +53,10 @@ def test_a_stored_state_continues_its_document(folder: Path) -> None:
 
 @versions
 def test_a_stored_run_is_resumed_to_the_same_weights(folder: Path, tmp_path: Path) -> None:
-    """Interrupted after three of eight updates of the second stage, with Muon's momenta under way."""
+    """Interrupted after three of eight updates of the second stage, with Muon's momenta under way.
+
+    The rest is without dropout: its random numbers may be drawn in another order.
+    """
     run = tmp_path / "stored"
     shutil.copytree(folder, run)
     overrides = [f"data={run / 'prepared'}", f"output={run / 'run'}", "train.updates=10", "finetune.updates=8"]
