@@ -2,9 +2,8 @@
 
 python runs/shipped/mix.py DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/documents.en and documents.de
 
-Real windows are most of the target tokens, so that the model stays good at whole documents; spliced documents are most
-of the documents, so that each update has many words that only the context decides. Spliced sentences inside real
-windows teach the memory to follow a thing that is brought up in the middle of a document.
+Most documents are spliced or generated, so that each update has many words that only the context decides. Spliced
+sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a document.
 """
 
 import sys
@@ -18,11 +17,11 @@ from tram.data.sentinels import with_sentinels
 from tram.evaluation.address import form_of
 from tram.evaluation.language import load_language
 
-SPLICED = {"pronouns": 1_800, "address": 1_100, "terms": 350}  # documents of each kind
-REAL = {"opendocs": 600, "europarl-direct": 560, "dialogue": 280, "prose": 240}  # windows of each corpus
-THREADED = {"opendocs": 300, "europarl-direct": 150, "dialogue": 250, "prose": 250}  # windows with spliced sentences
+SPLICED = {"pronouns": 2_600, "address": 900, "terms": 200}  # documents of each kind
+REAL = {"opendocs": 80, "europarl-direct": 60, "dialogue": 80, "prose": 60}  # windows of each corpus
+THREADED = {"opendocs": 150, "europarl-direct": 60, "dialogue": 150, "prose": 150}  # windows with spliced sentences
 THREADS = 2  # spliced documents in each of these
-GENERATED = 320  # documents
+GENERATED = 700  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOW, SHORT_WINDOW = 20, 12  # sentences; the short ones get spliced sentences in addition
 SHORTEST, MAX_CHARACTERS = 3, 400  # of a window, and of a source sentence in it

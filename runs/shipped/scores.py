@@ -2,8 +2,9 @@
 
 python runs/shipped/scores.py DATA FOLDER docs/results.json
 
-FOLDER/scores/RUN holds what measure.sh wrote of each run. Scores with intervals; paired tests against (a), against (b)
-of the same seed, and against (b) with all seeds together; form of address and terms; suites; the cost of each run.
+FOLDER/scores/RUN holds what measure.sh wrote of each run. Scores with intervals; paired tests of each memory, and of
+all seeds together, against the control, which is the sentence model that they have in common; form of address and
+terms; suites; the cost of each run.
 Runs and sets that do not exist yet are left out, so this can be run at any time.
 """
 
@@ -22,8 +23,8 @@ from tram.evaluation.metrics import Documents, Score, score_systems
 from tram.files import write_json
 from tram.text.pipeline import TextPipeline
 
-START, CONTROL = "sentence", "control"
-RUNS = (START, "control-1", "control-2", "memory-1", "memory-2")
+CONTROL = "sentence"
+RUNS = (CONTROL, "memory-1", "memory-2")
 SUITES = ("agreement", "inside", "contrapro", "pronouns", "formality")
 
 
@@ -83,16 +84,11 @@ def cost(folder: Path, run: str) -> dict[str, Any] | None:
     return {key: last[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
 
 
-def control_of(run: str) -> str:
-    """Return the control with the seed of a run."""
-    return f"{CONTROL}-{run.partition('-')[2]}"
-
-
-def of_controls(found: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every run with a memory, its value and that of its control, where both exist."""
+def beside_control(found: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every run with a memory, its value and that of the control, where both exist."""
     for run, value in found.items():
-        if not run.startswith((START, CONTROL)) and control_of(run) in found:
-            yield run, value, found[control_of(run)]
+        if run != CONTROL and CONTROL in found:
+            yield run, value, found[CONTROL]
 
 
 def difference(system: Documents, baseline: Documents, references: Documents) -> dict[str, Any]:
@@ -107,7 +103,7 @@ def score_json(score: Score) -> dict[str, Any]:
 
 
 def score_set(test: TestSet, data: Path, scores: Path, text: TextPipeline) -> dict[str, Any] | None:
-    """Score every run on a set and compare its s-BLEU with that of (a) and of (b), where these exist."""
+    """Score every run on a set and compare its s-BLEU with that of the control."""
     files = {run: path for run in RUNS if (path := result_file(scores, run, test, ".jsonl")).exists()}
     if not files:
         return None
@@ -118,16 +114,15 @@ def score_set(test: TestSet, data: Path, scores: Path, text: TextPipeline) -> di
 
     translations = {run: read(path) for run, path in files.items()}
     sources, references = (read(data / f"{test.path}.{language}") for language in ("en", "de"))
-    tests = {run: difference(own, control, references) for run, own, control in of_controls(translations)}
+    tests = {run: difference(own, control, references) for run, own, control in beside_control(translations)}
     results = {
         result.name: {
             "scores": [score_json(score) for score in result.scores],
-            "from_start": asdict(result.difference("s-BLEU")) if START in translations and result.differences else None,
             "from_control": tests.get(result.name),
         }
         for result in score_systems(list(translations.items()), [references], sources, text)
     }
-    pairs = [(own, control) for _, own, control in of_controls(translations)]
+    pairs = [(own, control) for _, own, control in beside_control(translations)]
     together = None
     if len(pairs) > 1:  # a document is drawn together with its translations by all seeds
         own, control = ([list(chain(*parts)) for parts in zip(*side, strict=True)] for side in zip(*pairs, strict=True))
@@ -148,7 +143,7 @@ def measures(test: TestSet, scores: Path) -> dict[str, Any]:
     address = {run: value["address"] for run, value in found.items() if "address" in value}
     compared = {
         run: {name: asdict(each) for name, each in compare_address(own, control).items()}
-        for run, own, control in of_controls(address)
+        for run, own, control in beside_control(address)
     }
     return {
         run: {
@@ -171,7 +166,7 @@ def suites(scores: Path) -> dict[str, Any]:
         found = {run: value for run in RUNS if (value := read_json(scores / run / f"{suite}.json"))}
         compared = {
             run: {name: asdict(each) for name, each in compare_suites(own, control).items()}
-            for run, own, control in of_controls(found)
+            for run, own, control in beside_control(found)
         }
         results[suite] = {
             run: {key: value for key, value in whole.items() if key not in ("items", "right", "suite", "model")}

@@ -40,7 +40,7 @@ def suite_result(right: list[bool]) -> dict[str, Any]:
 
 @pytest.fixture
 def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
-    """The corpora, and runs of which with seed 1 the memory is right throughout, with seed 2 the control."""
+    """The corpora, and runs: the memory is right throughout with seed 1, and as wrong as the control with seed 2."""
     data, out = tmp_path / "data", tmp_path / "out"
     right = made_up([12, 12, 12, 12, 12, 3], seed=3)
     wrong = [spoilt(document) for document in right]
@@ -50,7 +50,7 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
     origins = ["wmt20chat.dev\t12"] * 4 + ["andorstrail\t12", "andorstrail\t3"]
     (data / "dialogue" / "dev.docs.tsv").write_text("\n".join(origins) + "\n", encoding="utf-8")
     shutil.copytree(prepared, out / "documents")
-    translations = {"sentence": wrong, "control-1": wrong, "memory-1": right, "control-2": right, "memory-2": wrong}
+    translations = {"sentence": wrong, "memory-1": right, "memory-2": wrong}
     for run, translated in translations.items():
         scores = out / "scores" / run
         scores.mkdir(parents=True)
@@ -61,10 +61,10 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
         (scores / "contrapro.json").write_text(json.dumps(found), encoding="utf-8")
         if run == "sentence":
             continue  # was not trained here
-        for stage, loss in ((out / "long" / run / "finetune", 2.25), (out / "polished" / run / "finetune", 2.125)):
-            (stage / "model").mkdir(parents=True)
-            lines = [{"update": 20, "tokens": 750_000, "seconds": 2700.0}, {"held_loss": loss + 1}, {"held_loss": loss}]
-            (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        stage = out / "trained" / run / "finetune"
+        (stage / "model").mkdir(parents=True)
+        lines = [{"update": 40, "tokens": 1_500_000, "seconds": 5400.0}, {"held_loss": 2.25}, {"held_loss": 2.125}]
+        (stage / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return data, out
 
 
@@ -77,11 +77,9 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     opendocs = numbers["sets"]["opendocs"]["runs"]
     gains = {run: found["from_control"] and found["from_control"]["difference"] for run, found in opendocs.items()}
     assert gains["memory-1"] > 0
-    assert gains["memory-2"] == -gains["memory-1"]
-    assert gains["sentence"] is gains["control-1"] is None
-    assert numbers["sets"]["opendocs"]["together"]["difference"] == 0, "won and lost again"
-    assert opendocs["sentence"]["from_start"] is None
-    assert opendocs["control-1"]["from_start"]["difference"] == 0 < opendocs["memory-1"]["from_start"]["difference"]
+    assert gains["memory-2"] == 0
+    assert gains["sentence"] is None
+    assert 0 < numbers["sets"]["opendocs"]["together"]["difference"] < gains["memory-1"], "won by one seed of two"
     sizes = {name: found["sentences"] for name, found in numbers["sets"].items()}
     assert sizes == {
         "opendocs": 63,
@@ -96,13 +94,13 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     assert numbers["costs"]["memory-1"] == {"update": 40, "tokens": 1_500_000, "seconds": 5400.0, "held_loss": 2.125}
     contrapro = numbers["suites"]["contrapro"]
     assert contrapro["memory-1"]["from_control"]["right"]["difference"] == 0.25
-    assert contrapro["memory-2"]["from_control"]["right"]["difference"] == -0.25
+    assert contrapro["memory-2"]["from_control"]["right"]["difference"] == 0
 
     text = " ".join(page.read_text(encoding="utf-8").split())  # where a line is wrapped does not matter
-    assert "| (c) memory, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
-    assert "| (b) control, seed 2 | 100.00 [100.00, 100.00] |" in text
-    assert "All seeds together, s-BLEU of (c) against (b): +0.00 [" in text
-    assert "| (c) memory, seed 1 | all | 75.0 [0.0, 100.0] |" in text
+    assert "| (b) memory, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
+    assert "| (b) memory, seed 1 | 100.00 [100.00, 100.00] |" in text
+    assert "All seeds together, s-BLEU of (b) against (a): +" in text
+    assert "| (b) memory, seed 1 | all | 75.0 [0.0, 100.0] |" in text
     assert "benchmark/ted.dev" not in text, "nothing was translated"
 
 
