@@ -34,8 +34,8 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-Earlier versions of this model were trained on 24.8 million target tokens of the corpora below and of generated and
-spliced documents (`docs/LOG.md`). From the last of them this one was trained on {tokens:.1f} million more in
+Earlier versions of this model were trained on 28.3 million target tokens of the corpora below and of generated and
+spliced documents (`docs/LOG.md`). From the last of them the memory alone was trained on {tokens:.1f} million more in
 {hours:.1f} hours on one core of a CPU (`runs/shipped/ship.sh`): windows of real documents, documents put together from
 real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`). `ATTRIBUTION.md` names
 the works.
@@ -75,8 +75,7 @@ Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE` (beam 5; inte
 {signatures}
 
 About a fifth of the sentences of opendocs/dev occur word for word in its training data. `docs/RESULTS.md` says which
-runs these scores can be compared with; without the control, the sentence model finetuned as long on the same documents,
-they do not say what the memory is worth in BLEU.
+runs these scores can be compared with: the same weights without the memory are beside them.
 
 ## Limits
 
@@ -122,10 +121,10 @@ def interval(value: dict[str, float], scale: float = 100) -> str:
 
 def agreement_table(scores: Path) -> str:
     """Return agreement by distance and context."""
-    found = read_scores(scores, "agreement")["by_distance"]
     rows = [
-        [f"{distance} back", *(interval(row[context]["shares"]["mean"]) for context in ("own", "other", "none"))]
-        for distance, row in found.items()
+        [distance + place, *(interval(row[context]["shares"]["mean"]) for context in ("own", "other", "none"))]
+        for name, place in (("agreement", " back"), ("inside", " back, after six sentences of another document"))
+        for distance, row in read_scores(scores, name)["by_distance"].items()
     ]
     return markdown_table(["sentences", "own context", "another item's", "none"], rows)
 
@@ -153,7 +152,7 @@ def card(folder: Path, model: Path) -> str:
     memory, training = about.memory, cost(folder, RUN)
     assert memory is not None, "the model that ships has a memory"
     assert training is not None, f"{RUN} is not trained yet"
-    scores = folder / "scores" / "shipped"
+    scores = folder / "scores" / RUN
     table, signatures = score_table(scores)
     overall = read_scores(scores, "contrapro")["overall"]
     text = CARD.format(

@@ -256,7 +256,7 @@ def test_a_lockstep_with_references_reads_them_and_one_without_history_reads_not
     document, gold = [[3, 9, 4], [20, 7], [5, 5, 11], [6, 21]], [[8, 8], [4, 19, 6], [5], [12, 3]]
     with torch.inference_mode():
         cursor = Cursor(0, document, model.initial_state(1), gold)
-        for _ in Lockstep(model, special, beam=1, history="gold").run([cursor]):
+        for _ in Lockstep(TorchEngine(model), special, beam=1, history="gold").run([cursor]):
             pass
         source = document_ids([[special.source(ids) for ids in document]])
         target = document_ids([[special.decoder_input(ids) for ids in gold]])
@@ -264,7 +264,7 @@ def test_a_lockstep_with_references_reads_them_and_one_without_history_reads_not
         cursors = [Cursor(0, document, model.initial_state(1))]
         cursors += [Cursor(i, [ids], model.initial_state(1)) for i, ids in enumerate(document, start=1)]
         found: list[list[list[int]]] = [[] for _ in cursors]
-        for cursor, hypotheses in Lockstep(model, special, beam=2, history="none").run(cursors):
+        for cursor, hypotheses in Lockstep(TorchEngine(model), special, beam=2, history="none").run(cursors):
             found[cursor.number].append(hypotheses[0].ids)
         assert found[0] == [ids for (ids,) in found[1:]]
 

@@ -248,7 +248,7 @@ def test_a_missing_or_broken_text_is_located(model: Path, tmp_path: Path, tram: 
     refused(tram("translate", "--model", model, stdin=b"one\n\xff\n"), "standard input:2: is not valid UTF-8")
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(os.urandom(200).hex().encode())[:-20])
     refused(tram("translate", tmp_path / "cut.txt.gz", "--model", model), "cut.txt.gz: is compressed")
-    refused(tram("translate", tmp_path, "--model", model), "this is a folder")
+    refused(tram("translate", tmp_path, "--model", model), "is a folder")
 
 
 @pytest.mark.parametrize("command", ["stats", "evaluate"])

@@ -5,6 +5,7 @@ them, splits the text into sentences and decides which tags belong to a sentence
 `Block.events` puts translations in: a list of items (kept) and strings (new text) that the format writes.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
 TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
 BREAK = "\x1e"  # ends a sentence; never part of one
 SIGNS = {"opaque": placeholder(0), "line": "\n", "break": BREAK}
+WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
 RESERVED_CHARACTERS = frozenset(map(chr, range(ord(RESERVED[0]), ord(RESERVED[-1]) + 1)))
 
 
@@ -305,7 +307,7 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
     if problems:
         raise ValueError(f"{translation.text!r} for {segment.text!r}: {'; '.join(problems)}")
     borders = [0, *(tag.position for tag in translation.tags), len(translation.text)]
-    stuck = set(_stuck(sentence, translation.tags))
+    stuck = set(_stuck(sentence, translation))
     for number, (start, end) in enumerate(pairwise(borders)):
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
@@ -320,11 +322,12 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
             yield from [" "] * (apart and not sides[1])
 
 
-def _stuck(sentence: _Sentence, tags: Sequence[Tag]) -> Iterator[int]:
-    """Yield the tags that need a blank before them: an empty element had one, or what opens directly before it."""
-    for position, group in groupby(enumerate(tags), key=lambda each: each[1].position):
+def _stuck(sentence: _Sentence, translation: Translation) -> Iterator[int]:
+    """Yield the tags at the end of a word that need a blank before them: an empty element had one, or what opens it."""
+    for position, group in groupby(enumerate(translation.tags), key=lambda each: each[1].position):
         here = [(number, tag) for number, tag in group if tag.kind != "close"]
-        if position and any(tag.kind == "empty" and tag.key in sentence.behind_blank for _, tag in here):
+        ends = position and WORD_END.match(translation.text, position)
+        if ends and any(tag.kind == "empty" and tag.key in sentence.behind_blank for _, tag in here):
             yield here[0][0]
 
 

@@ -53,6 +53,8 @@ class PronounDocuments:
     ):
         self._rules = rules
         self._bystanders = bystanders
+        own = {antecedent.pair for antecedent in sentences.antecedents}  # "I have a clock.": it would be the clock
+        self._asides = [pair for pair in bystanders.asides if pair not in own]
         self._form_of = form_of
         self._sentences = sentences
         self._replaced = replaced
@@ -92,7 +94,7 @@ class PronounDocuments:
     ) -> list[Pair]:
         """Draw an antecedent, what comes between, and the sentences that refer to it."""
         antecedent = random.choice(nouns[random.choice(GENDERS)])
-        others = self._bystanders.asides if random.random() < ASIDES else self._bystanders.neutral
+        others = self._asides if random.random() < ASIDES else self._bystanders.neutral
         between = _some(random, others, _drawn(random, BETWEEN))
         pairs = [antecedent.pair, *between]
         anaphors: list[Anaphor] = []
