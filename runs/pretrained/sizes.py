@@ -22,7 +22,7 @@ train: null
 finetune:
   start: {model}
   freeze: base
-  memory: {{read: {read}}}
+  context: {{kind: memory, read: {read}}}
   updates: 3
   warmup: 1
   documents: 2
