@@ -142,12 +142,11 @@ def suite_table(suite: str, runs: dict[str, Any]) -> str:
     """Return the shares of right items with the own, another item's and no context."""
     rows = []
     for run, found in in_order(runs):
-        compared = (found.get("from_control") or {}).get("form" if suite == "formality" else "right")
+        measured, row = ("form", "form") if suite == "formality" else ("right", "all")
+        compared = (found.get("from_control") or {}).get(measured)
         for name, shares in suite_rows(suite, found):
             cells = [percent(shares[context]) if context in shares else "–" for context in CONTEXTS]
-            rows.append(
-                [title(run), name, *cells, difference_text(compared, 100, 1) if name in ("all", "form") else ""]
-            )
+            rows.append([title(run), name, *cells, difference_text(compared, 100, 1) if name == row else ""])
     return markdown_table(["run", "items", "own context", "another's", "none", "own against (a), points"], rows)
 
 
