@@ -67,6 +67,7 @@ class Precision:
             return
         if not isinstance(scaler, dict) or scaler.keys() != self.scaler.state_dict().keys():
             raise ValueError("`scaler` is not the state of a loss scaler")
-        if not all(isinstance(value, int | float) and 0 <= value <= 1e38 for value in scaler.values()):
+        limits = {float: 1e38, int: 2**63 - 1}  # of torch
+        if not all(type(value) in limits and 0 <= value <= limits[type(value)] for value in scaler.values()):
             raise ValueError("`scaler` has a value that is not a finite number")
         self.scaler.load_state_dict(scaler)
