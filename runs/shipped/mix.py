@@ -2,8 +2,11 @@
 
 python runs/shipped/mix.py DATA FOLDER          FOLDER: that of ship.sh; writes FOLDER/documents.en and documents.de
 
-Most documents are spliced or generated, so that each update has many words that only the context decides. Spliced
-sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a document.
+Most documents are spliced or generated, so that each update has many words that only the context decides; most words
+are those of real windows, from which the memory learns what kind of text it reads. Windows whose sentences address the
+reader in one form are favoured, and passages that end with a pronoun whose gender an earlier sentence decides are taken
+from real documents (`tram suite pronouns`). Spliced sentences inside real windows teach the memory to follow a thing
+that is brought up in the middle of a document.
 """
 
 import sys
@@ -16,14 +19,20 @@ from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.sentinels import with_sentinels
 from tram.evaluation.address import form_of
 from tram.evaluation.language import load_language
+from tram.evaluation.suite import read_suite
+from tram.text.held_out import held_out_sentence
 
-SPLICED = {"pronouns": 2_600, "address": 900, "terms": 200}  # documents of each kind
-REAL = {"opendocs": 80, "europarl-direct": 60, "dialogue": 80, "prose": 60}  # windows of each corpus
-THREADED = {"opendocs": 150, "europarl-direct": 60, "dialogue": 150, "prose": 150}  # windows with spliced sentences
+SPLICED = {"pronouns": 3_400, "address": 1_400, "terms": 300}  # documents of each kind
+REAL = {"opendocs": 1_300, "europarl-direct": 450, "dialogue": 450, "prose": 400}  # windows of each corpus
+THREADED = {"opendocs": 350, "europarl-direct": 150, "dialogue": 350, "prose": 350}  # windows with spliced sentences
+PASSAGES = 2_800  # that end with a pronoun
+PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
 GENERATED = 700  # documents
 GENERATED_SENTENCES = 12  # of each of them
-WINDOW, SHORT_WINDOW = 20, 12  # sentences; the short ones get spliced sentences in addition
+WINDOWS = (12, 24, 60)  # sentences; all corpora are cut into windows of each of these sizes
+SHORT_WINDOW = 12  # sentences, to which spliced ones are added
+ADDRESSED, FAVOUR = 3, 4  # a window with as many sentences of one form of address is as many times as likely
 SHORTEST, MAX_CHARACTERS = 3, 400  # of a window, and of a source sentence in it
 COPY_SHARE = 0.15  # of the pairs of real windows are searched for spans to replace by copy sentinels
 
@@ -41,7 +50,7 @@ def document_of(pairs: Pairs) -> ParallelDocument:
     return ParallelDocument([source for source, _ in pairs], [target for _, target in pairs])
 
 
-def windows(document: ParallelDocument, random: Random, size: int = WINDOW) -> Iterator[ParallelDocument]:
+def windows(document: ParallelDocument, random: Random, size: int) -> Iterator[ParallelDocument]:
     """Yield a document in windows without very long sentences, copy sentinels in some pairs."""
     for start in range(0, len(document.source), size):
         pairs = pairs_of(document)[start : start + size]
@@ -51,15 +60,41 @@ def windows(document: ParallelDocument, random: Random, size: int = WINDOW) -> I
         yield document_of(pairs)
 
 
+def address_forms(pairs: Pairs) -> list[str]:
+    """Return the forms of address that the target sentences show."""
+    german = load_language("de")
+    return [form for _, target in pairs if (form := form_of(target, german))]
+
+
+def favoured_sample(found: list[ParallelDocument], count: int, random: Random) -> list[ParallelDocument]:
+    """Draw windows without repetition, those with one form of address more often than others."""
+
+    def key(window: ParallelDocument) -> float:
+        forms = address_forms(pairs_of(window))
+        weight = FAVOUR if len(forms) >= ADDRESSED and len(set(forms)) == 1 else 1
+        return random.random() ** (1 / weight)
+
+    return sorted(found, key=key, reverse=True)[:count]
+
+
+def passages(suite: Path, random: Random) -> Iterator[ParallelDocument]:
+    """Yield the end of each item's document up to its pronoun, without the sentences that are kept for probes."""
+    for item in read_suite(suite):
+        if held_out_sentence(item.source):
+            continue
+        source, target = [*item.source_context, item.source], [*item.target_context, item.reference]
+        last = slice(-random.randint(*PASSAGE), None)
+        if max(map(len, source[last])) < MAX_CHARACTERS:
+            yield ParallelDocument(source[last], target[last])
+
+
 def with_threads(window: ParallelDocument, threads: list[ParallelDocument], random: Random) -> ParallelDocument | None:
     """Insert spliced documents at random places of a real one; None if forms of address would be mixed."""
     pairs = pairs_of(window)
     for thread in threads:
         at = random.randint(0, len(pairs))
         pairs[at:at] = pairs_of(thread)
-    german = load_language("de")
-    forms = {form for _, target in pairs if (form := form_of(target, german))}
-    return document_of(pairs) if len(forms) < 2 else None
+    return document_of(pairs) if len(set(address_forms(pairs))) < 2 else None
 
 
 def main(data: Path, folder: Path) -> None:
@@ -71,11 +106,14 @@ def main(data: Path, folder: Path) -> None:
     for name, count in SPLICED.items():
         found = list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
         mix += random.sample(found, min(count, len(found)))
+    found = list(passages(folder / "pronouns.jsonl", random))
+    mix += random.sample(found, min(PASSAGES, len(found)))
     spliced = list(read_parallel(folder / "spliced" / "pronouns.en", folder / "spliced" / "pronouns.de"))
     for name, count in REAL.items():
         corpus = list(read_parallel(data / name / "train.en.xz", data / name / "train.de.xz"))
-        found = [window for document in corpus for window in windows(document, random)]
-        mix += random.sample(found, min(count, len(found)))
+        for size in WINDOWS:
+            found = [window for document in corpus for window in windows(document, random, size)]
+            mix += favoured_sample(found, count // len(WINDOWS), random)
         short = [window for document in corpus for window in windows(document, random, SHORT_WINDOW)]
         random.shuffle(short)
         threaded = (with_threads(window, random.sample(spliced, THREADS), random) for window in short)

@@ -40,6 +40,11 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
 fi
 [ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=16000,address=8000,terms=9000 --seed 3
 [ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 22
+if [ ! -e "$out/pronouns.jsonl" ]; then # real passages that end with a pronoun
+    more=()
+    for corpus in "${corpora[@]:1}"; do more+=(--add "$data/$corpus/train.en.xz,$data/$corpus/train.de.xz"); done
+    tram suite pronouns "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" "$out/pronouns.jsonl" "${more[@]}"
+fi
 [ -e "$out/documents.de" ] || python runs/shipped/mix.py "$data" "$out"
 tram prepare "$out/documents" --text "$start" --train "$out/documents.en" "$out/documents.de" --held-out 0.01
 [ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced

@@ -168,7 +168,7 @@ class AddressDocuments:
             plural = form in self._several and random.random() < PLURALS
             drawn = (self._several if plural else self._one)[form].sample(random, random.randint(*SENTENCES))
             pairs = []
-            if self._cues.get(form) and random.random() < CUES:
+            if not plural and self._cues.get(form) and random.random() < CUES:  # a cue calls one person
                 pairs.append(random.choice(self._cues[form]))
                 drawn = drawn[1:]
             for pair in drawn:

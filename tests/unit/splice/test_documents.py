@@ -13,7 +13,10 @@ import pytest
 
 from conftest import Done, contents, refused
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
+from tram.splice.address import AddressDocuments, AddressSentences
+from tram.splice.bystanders import Bystanders
 from tram.splice.folder import write_folder
+from tram.splice.words import Pair
 from tram.text.held_out import held_out_noun, held_out_sentence
 
 THINGS = {  # source noun: target noun, its article, accusative article, gender
@@ -277,3 +280,16 @@ def test_a_file_in_place_of_the_folder_is_kept(
     (tmp_path / "out").write_text("mine")
     refused(tram("splice", tmp_path / "out", "--train", *corpus_pair), "out", "folder")
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_one_person_is_not_called_where_several_are_addressed() -> None:
+    one = [Pair(f"Do you see number {n}?", f"Siehst du Nummer {n}?", 0) for n in range(40)]
+    several = [Pair(f"Do you all see number {n}?", f"Seht ihr Nummer {n}?", 0) for n in range(40)]
+    polite = [Pair(f"Do you have number {n}?", f"Haben Sie Nummer {n}?", 0) for n in range(40)]
+    call = Pair("Well done, brother.", "Gut gemacht, Bruder.", 0)
+    sentences = AddressSentences({"T": one, "V": polite}, {"T": several}, {"T": [call]})
+    made = list(AddressDocuments(sentences, Bystanders()).make(400, seed=1))
+    plural = [document for document in made if any("all" in source for source in document.source)]
+    assert any(call.source in document.source for document in made)
+    assert plural
+    assert not any(call.source in document.source for document in plural)
