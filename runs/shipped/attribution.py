@@ -62,6 +62,7 @@ CORPORA: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
+DICTIONARY = "Example sentences of the dictionary of Ding, Frank Richter, TU Chemnitz, and contributors."
 EUROPARL = "free with acknowledgement of the source"
 INTRODUCTION = """\
 # Texts the shipped model was trained on
@@ -100,6 +101,7 @@ def page(data: Path) -> str:
         f"Machine Translation, MT Summit 2005): {documents.total():,} speeches given in English, "
         f"{sentences.total():,} sentences."
     )
+    parts += ["## Example sentences: GPL-2 or later", DICTIONARY]
     return wrap_markdown("\n\n".join(parts)) + "\n"
 
 

@@ -34,11 +34,12 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-Earlier versions of this model were trained on 28.3 million target tokens of the corpora below and of generated and
-spliced documents (`docs/LOG.md`). From the last of them the memory alone was trained on {tokens:.1f} million more in
-{hours:.1f} hours on one core of a CPU (`runs/shipped/ship.sh`): windows of real documents, documents put together from
-real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`). `ATTRIBUTION.md` names
-the works.
+Earlier versions of this model were trained on 29 million target tokens of the corpora below and of generated and
+spliced documents (`docs/LOG.md`). From the last of them the sentence model was trained on {base_tokens:.1f} million
+more in {base_hours:.1f} hours on one core of a CPU, then the memory alone, with the sentence model frozen, on
+{tokens:.1f} million in {hours:.1f} hours (`runs/shipped/ship.sh`): windows and passages of real documents, documents
+put together from real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`).
+`ATTRIBUTION.md` names the works.
 
 - **opendocs**: documents of free software projects in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX),
   manuals (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents,
@@ -50,6 +51,7 @@ the works.
   Widelands and Wesnoth; 1,722 documents, 48,636 sentences. CC-BY-SA 4.0, GPL-2.
 - **prose**: essays, interviews and news of the FSFE, novels and tales (Carroll, Kafka, Hesse, Twain, Andersen, …),
   children's storybooks, tutorials; 622 documents, 33,171 sentences. CC-BY-SA 4.0, CC-BY 4.0, public domain.
+- **everyday**: example sentences of the dictionary of Ding (GPL-2 or later) and sentences made of everyday words.
 
 The weights do not contain these texts as such and are released under tram's licence.
 
@@ -149,9 +151,10 @@ def address_paragraph(scores: Path) -> str:
 def card(folder: Path, model: Path) -> str:
     """Return the card as Markdown."""
     about = read_model_file(model).model
-    memory, training = about.memory, cost(folder, RUN)
+    memory, training, base = about.memory, cost(folder / "trained" / RUN / "finetune"), cost(folder / "base" / "train")
     assert memory is not None, "the model that ships has a memory"
     assert training is not None, f"{RUN} is not trained yet"
+    assert base is not None, "its sentence model is not trained yet"
     scores = folder / "scores" / RUN
     table, signatures = score_table(scores)
     overall = read_scores(scores, "contrapro")["overall"]
@@ -170,6 +173,8 @@ def card(folder: Path, model: Path) -> str:
         signatures=signatures,
         chance=100 * overall["chance"],
         contrapro=f"{interval(overall | {'value': overall['accuracy']})}% correct",
+        base_tokens=base["tokens"] / 1e6,
+        base_hours=base["seconds"] / 3600,
         tokens=training["tokens"] / 1e6,
         hours=training["seconds"] / 3600,
     )

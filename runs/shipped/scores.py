@@ -74,9 +74,8 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
     return scores / run / f"{name}{suffix}"
 
 
-def cost(folder: Path, run: str) -> dict[str, Any] | None:
-    """Return updates, tokens, seconds and the best held-out loss of a run that is complete."""
-    stage = folder / "trained" / run / "finetune"
+def cost(stage: Path) -> dict[str, Any] | None:
+    """Return updates, tokens, seconds and the best held-out loss of a stage that is complete."""
     if not (stage / "model").exists():
         return None
     last = last_update(stage)
@@ -182,7 +181,7 @@ def measure(data: Path, folder: Path) -> dict[str, Any]:
     text = TextPipeline.load(folder / "documents")
     sets = {name: score_set(test, data, scores, text) for name, test in SETS.items()}
     return {
-        "costs": {run: found for run in RUNS if (found := cost(folder, run))},
+        "costs": {run: found for run in RUNS if (found := cost(folder / "trained" / run / "finetune"))},
         "sets": {name: found for name, found in sets.items() if found},
         "suites": suites(scores),
     }

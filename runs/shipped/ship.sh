@@ -11,8 +11,9 @@
 # START     the model to start from; default: src/tram/shipped
 #
 # Each training takes about ten minutes on one core, each measuring about twenty. Run it again to resume an interrupted
-# run. RUNS="memory-1" does only some of them. BASE_UPDATES=1400 first trains the sentence model further, on single
-# sentences with copy sentinels, separators and masks.
+# run. RUNS="memory-1" does only some of them. BASE_UPDATES=950 first trains the sentence model further, on single
+# sentences with copy sentinels, separators and masks, and on everyday ones; DICTIONARY=FILE adds the examples of Ding's
+# dictionary to these (runs/shipped/everyday.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=${1:?give the folder of the corpora}
@@ -21,19 +22,23 @@ start=${3:-src/tram/shipped}
 corpora=(opendocs europarl-direct dialogue prose)
 mkdir -p "$out"
 
-raw=() pairs=()
+everyday=(--train "$out/augmented/everyday.en" "$out/augmented/everyday.de")
+raw=("${everyday[@]}") pairs=("${everyday[@]}")
+declare -A share=([opendocs]=0.33 [europarl-direct]=0.13 [dialogue]=0.6 [prose]=0.5) # of the documents, for the sentence model
 for corpus in "${corpora[@]}"; do
     raw+=(--train "$data/$corpus/train.en.xz" "$data/$corpus/train.de.xz")
     pairs+=(--train "$out/augmented/$corpus.en" "$out/augmented/$corpus.de")
 done
+mkdir -p "$out/augmented"
+[ -e "$out/augmented/everyday.de" ] || python runs/shipped/everyday.py "$out/augmented/everyday.en" \
+    "$out/augmented/everyday.de" ${DICTIONARY:+"$DICTIONARY"}
 if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
-    mkdir -p "$out/augmented"
     for corpus in "${corpora[@]}"; do
         [ -e "$out/augmented/$corpus.de" ] || python runs/shipped/augment.py "$data/$corpus/train.en.xz" \
-            "$data/$corpus/train.de.xz" "$out/augmented/$corpus.en" "$out/augmented/$corpus.de"
+            "$data/$corpus/train.de.xz" "$out/augmented/$corpus.en" "$out/augmented/$corpus.de" 5 "${share[$corpus]}"
     done
     [ -e "$out/base-start" ] || python runs/shipped/start.py "$start" "$out/base-start"
-    tram prepare "$out/pairs" --text "$out/base-start" "${pairs[@]}"
+    tram prepare "$out/pairs" --text "$out/base-start" "${pairs[@]}" --held-out 0.003
     tram train configs/shipped-base.yaml data="$out/pairs" output="$out/base" train.start="$out/base-start" \
         train.updates="$BASE_UPDATES"
     [ -e "$out/start" ] || python runs/shipped/start.py "$start" "$out/start" --base "$out/base"

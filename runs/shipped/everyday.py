@@ -1,0 +1,92 @@
+"""Sentence pairs with everyday words, which manuals and speeches lack, for the sentence model of the shipped model.
+
+python runs/shipped/everyday.py OUT_SOURCE OUT_TARGET [DICTIONARY]
+
+Sentences made of the words of everyday.yaml, and the example sentences of DICTIONARY: the file `de-en` of Ding's
+dictionary (Debian: trans-de-en, GPL-2+), whose lines are "Wort {n} | Beispielsatz. :: word | Example sentence."
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+from tram.data.corpus import ParallelDocument, write_parallel
+
+Pair = tuple[str, str]
+SENTENCES = 12_000  # made of the words
+REPEATED = 2  # times that an example sentence is seen
+ENGLISH = ("the", "a", "my", "your", "your")  # with the articles of each gender beside them
+NOMINATIVE = {
+    "m": ("der", "ein", "mein", "Ihr", "dein"),
+    "f": ("die", "eine", "meine", "Ihre", "deine"),
+    "n": ("das", "ein", "mein", "Ihr", "dein"),
+}
+ACCUSATIVE = {
+    "m": ("den", "einen", "meinen", "Ihren", "deinen"),
+    "f": ("die", "eine", "meine", "Ihre", "deine"),
+    "n": ("das", "ein", "mein", "Ihr", "dein"),
+}
+NOTE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|<[^>]*>)")
+SENTENCE = re.compile(r"[A-ZÄÖÜ][\w\s.,;:?!'’\"„“”%&€$°–-]*[.?!]")
+PLACEHOLDER = re.compile(r"\b(jd[mns]?|etw|sb|sth)\.|\.\.\.")
+
+
+def made_of_words(words: dict[str, Any], random: Random) -> Pair:
+    """Return a sentence with an everyday noun."""
+    gender = random.choice("mfn")
+    noun, german = random.choice(list(words["nouns"][gender].items()))
+    article = random.randrange(len(ENGLISH))
+    english = ENGLISH[article] if ENGLISH[article] != "a" or noun[0] not in "aeiou" else "an"
+    subject, object_ = NOMINATIVE[gender][article], ACCUSATIVE[gender][article]
+    state, german_state = random.choice(list(words["states"].items()))
+    place, german_place = random.choice(list(words["places"].items()))
+    action, german_action = random.choice(list(words["actions"].items()))
+    verb, german_verb = random.choice((("is", "ist"), ("was", "war")))
+    see = "Sehen Sie" if object_[0] == "I" else "Siehst du"
+    source, target = random.choice(
+        (
+            (f"{english} {noun} {verb} {state}.", f"{subject} {german} {german_verb} {german_state}."),
+            (f"{english} {noun} {verb} {place}.", f"{subject} {german} {german_verb} {german_place}."),
+            (f"I have {action} {english} {noun}.", f"Ich habe {object_} {german} {german_action}."),
+            (f"We need {english} {noun}.", f"Wir brauchen {object_} {german}."),
+            (f"Where is {english} {noun}?", f"Wo ist {subject} {german}?"),
+            (f"Can you see {english} {noun} {place}?", f"{see} {object_} {german} {german_place}?"),
+        )
+    )
+    return source[0].upper() + source[1:], target[0].upper() + target[1:]
+
+
+def without_notes(text: str) -> str:
+    """Return an entry without its notes on grammar, field and style."""
+    return re.sub(r" (?=[.,?!])", "", " ".join(NOTE.sub(" ", text).split()))
+
+
+def examples(dictionary: Path) -> Iterator[Pair]:
+    """Yield the example sentences of a dictionary without notes, placeholders and alternatives."""
+    for line in dictionary.read_text(encoding="utf-8").splitlines():
+        german, _, english = line.partition(" :: ")
+        for left, right in zip(english.split(" | "), german.split(" | "), strict=False):
+            source, target = (without_notes(side.split("; ")[0]) for side in (left, right))
+            whole = SENTENCE.fullmatch(source) and SENTENCE.fullmatch(target) and " " in source and " " in target
+            if english.count(" | ") == german.count(" | ") and whole and not PLACEHOLDER.search(source + target):
+                yield source, target
+
+
+def main(out_source: str, out_target: str, dictionary: str | None = None) -> None:
+    """Write the pairs, each a document of its own."""
+    random = Random(4)
+    words = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    pairs = list(dict.fromkeys(made_of_words(words, random) for _ in range(SENTENCES)))
+    if dictionary is not None:
+        pairs += REPEATED * list(dict.fromkeys(examples(Path(dictionary))))
+    random.shuffle(pairs)
+    write_parallel(out_source, out_target, (ParallelDocument([source], [target]) for source, target in pairs))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
