@@ -18,7 +18,7 @@ import yaml
 from tram.data.corpus import ParallelDocument, write_parallel
 
 Pair = tuple[str, str]
-SENTENCES = 12_000  # made of the words
+SENTENCES = 30_000  # made of the words
 REPEATED = 2  # times that an example sentence is seen
 ENGLISH = ("the", "a", "my", "your", "your")  # with the articles of each gender beside them
 NOMINATIVE = {

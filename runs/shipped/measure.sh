@@ -10,12 +10,14 @@ data=${1:?give the folder of the corpora} model=${2:?give a model folder} scores
 suites=$(dirname "$scores")
 mkdir -p "$scores"
 
+precision=(--precision int8) # that of the shipped model by default; twice as fast as float32
+
 evaluate() { # NAME FILES OPTION ...
-    [ -e "$scores/$1.jsonl" ] || tram evaluate "$data/$2.en" "$data/$2.de" --model "$model" --no-perplexity \
+    [ -e "$scores/$1.jsonl" ] || tram evaluate "$data/$2.en" "$data/$2.de" --model "$model" --no-perplexity "${precision[@]}" \
         --hypothesis "$scores/$1.jsonl" --json "$scores/$1.json" "${@:3}"
 }
 contrast() { # NAME SUITE OPTION ...
-    [ -e "$scores/$1.json" ] || tram contrast "$2" --model "$model" --json "$scores/$1.json" "${@:3}"
+    [ -e "$scores/$1.json" ] || tram contrast "$2" --model "$model" "${precision[@]}" --json "$scores/$1.json" "${@:3}"
 }
 
 agreement() { # NAME OPTION ...: of the nouns and sentences that training leaves out, the half that nothing is chosen on
