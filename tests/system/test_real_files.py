@@ -196,22 +196,24 @@ def check(path: Path) -> bytes:
     if path.suffix in (".srt", ".vtt"):
         assert cues_of(written, path.suffix) == cues_of(content, path.suffix)
     again = read_bytes(path.name, written, options=options)
-    check_changed(document, again, bilingual)
+    check_changed(document, again, path.suffix)
     # As users see it: with addresses, code and placeholders protected, and the language of the file set.
     document = read_bytes(path.name, content, options=options_of(content))
     return translate_document(document, by_sentences(lambda texts: [text.translate(ACCENTS) for text in texts]))[0]
 
 
-def check_changed(document: FileDocument, again: FileDocument, bilingual: bool) -> None:
+def check_changed(document: FileDocument, again: FileDocument, suffix: str) -> None:
     """Test that everything that was to be translated was, and nothing else."""
     before, after = ([s for d in doc.documents for s in d] for doc in (document, again))
-    if bilingual:
+    if suffix in BILINGUAL:
         assert all(s.target is not None for s in after if s.translate is False or s.target) or not after
         assert not any(s.translate for s in after if any(c.isalpha() for c in s.text))
         kept = Counter(s.target for s in before if s.target is not None)
         assert not kept - Counter(s.target for s in after)
         return
     assert not any(set("aeiouAEIOU") & set(s.text) for s in after), [s.text for s in after][:5]
+    if suffix == ".txt":  # in lines of another width "3." is the mark of a list or not; all words were compared before
+        return
     # Sentences may be cut in another way: "Jan. 1" is an abbreviation, "Jän. 1" is not.
     words = ([re.findall(r"\w+", s.text.translate(PLAIN)) for s in segments] for segments in (before, after))
     assert [word for row in next(words) for word in row] == [word for row in next(words) for word in row]

@@ -53,6 +53,7 @@ Event = Item | str
 
 NO_TAGS: dict[tuple[str, int], Item] = {}
 NO_OPAQUE: dict[str, Item] = {}
+NO_KEYS: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -74,6 +75,8 @@ class Block:
     bilingual: the translation is written beside the source, so that even one equal to the source changes the file.
     """
 
+    __slots__ = ("_pieces", "bilingual", "data", "end", "inner", "mirrors", "segments", "start")
+
     def __init__(
         self,
         items: Sequence[Item],
@@ -92,7 +95,7 @@ class Block:
         self.end = end
         self.bilingual = bilingual
         self.data = data
-        self.inner: list[Block] = []  # blocks inside its items, such as footnotes
+        self.inner: list[Block] | tuple[()] = ()  # blocks inside its items, such as footnotes
         self.mirrors: Block | None = None  # the block that it is a copy of, whose translations it takes
         items = [piece for item in items for piece in _without_reserved(item)]
         text = "".join(item.plain for item in items)
@@ -293,9 +296,10 @@ def _sentence(
             ):
                 behind_blank.add(key)
     segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
-    # Most sentences have neither tags nor opaque pieces: they share what is empty.
+    # Most sentences have neither tags nor opaque pieces: they share what is empty (frozenset(set()) is a new object).
     own = [items[i] for i in (*head, *body, *tail)]
-    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, frozenset(apart), frozenset(behind_blank))
+    keys = (frozenset(each) if each else NO_KEYS for each in (apart, behind_blank))
+    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, *keys)
 
 
 def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
