@@ -33,6 +33,7 @@ from markdown_it import MarkdownIt
 
 from tram.errors import InputError
 from tram.filetypes import FileDocument, ReadOptions, Rendition, Segment, Translation, by_sentences, translate_document
+from tram.filetypes.encoding import byte_order
 from tram.filetypes.registry import read_bytes
 
 pytestmark = pytest.mark.slow
@@ -71,9 +72,15 @@ def accented(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
 # What a translation must not change, for each type; blanks are equal, and letters are compared without accents.
 
 
+def decoded(content: bytes) -> str:
+    """The text of a file with or without a byte order mark."""
+    mark, encoding = byte_order(content)
+    return content.removeprefix(mark).decode(encoding or "utf-8", "replace")
+
+
 def text_of(content: bytes) -> str:
     """The words of a text without accents, however they are wrapped."""
-    return " ".join(content.decode("utf-8", "replace").translate(PLAIN).split())
+    return " ".join(decoded(content).translate(PLAIN).split())
 
 
 def page_of(content: bytes) -> tuple[str, Counter[str]]:
@@ -149,7 +156,7 @@ def po_of(content: bytes) -> list[Any]:
 
 def said(content: bytes) -> tuple[str, Counter[str]]:
     """What subtitles say, which may be cut in other places, and their tags."""
-    text = content.decode("utf-8-sig")
+    text = decoded(content)
     cues = webvtt.from_string(text).captions if text.startswith("WEBVTT") else srt.parse(text)
     texts = [getattr(cue, "raw_text", "") or getattr(cue, "content", "") for cue in cues]
     return page_of("\n".join(texts).replace("…", "").encode())
@@ -157,10 +164,11 @@ def said(content: bytes) -> tuple[str, Counter[str]]:
 
 def cues_of(content: bytes, suffix: str) -> list[Any]:
     """Number and timing of cues, as two libraries read them."""
-    text = content.decode("utf-8-sig")
+    text = decoded(content)
+    first: list[Any] = []
     if suffix == ".srt":
         first = [(cue.index, cue.start, cue.end, cue.proprietary) for cue in srt.parse(text)]
-    else:
+    elif text.startswith("WEBVTT"):  # without its first line, only one of the two reads it
         first = [(c.identifier, c.start, c.end, c.voice) for c in webvtt.from_string(text).captions]
     second = [(e.start, e.end) for e in pysubs2.SSAFile.from_string(text, suffix.removeprefix("."))]
     return [first, second]

@@ -2,11 +2,12 @@
 
 import posixpath
 import re
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import Block
+from tram.filetypes.blocks import Block, Item
 from tram.filetypes.encoding import Decoded
 from tram.filetypes.html import decode_page
 from tram.filetypes.html_blocks import HtmlPart
@@ -26,7 +27,7 @@ class _ContentsPart(Part):
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
         labels = [element for element in root.walk() if element.name == "text" and element.inner_end < element.end]
         language = options.source_language
-        items = ((label, list(text_items(source, label.inner, label.inner_end))) for label in labels)
+        items = ((label, list(_label_items(source, label))) for label in labels)
         super().__init__(source, [Block(found, language, label.inner, label.inner_end) for label, found in items])
         for element in root.walk():
             is_language = element.name == "language" and element.namespace.startswith("http://purl.org/dc/")
@@ -36,6 +37,23 @@ class _ContentsPart(Part):
     def escape(self, text: str) -> str:
         """Return text as XML."""
         return escape_xml(text)
+
+
+def _label_items(source: str, element: Element) -> Iterator[Item]:
+    """Yield the items of a label; some books have elements in it."""
+    for node in element.nodes:
+        if isinstance(node, Element):
+            name = f"{node.name} {node.start}"
+            if node.inner_end < node.end:
+                yield Item("open", node.start, node.inner, name=name)
+                yield from _label_items(source, node)
+                yield Item("close", node.inner_end, node.end, name=name)
+            else:
+                yield Item("empty", node.start, node.end)
+        elif node.kind == "text":
+            yield from text_items(source, node.start, node.end)
+        else:
+            yield Item("empty", node.start, node.end)
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:

@@ -4,13 +4,14 @@
     for piece in text.pieces():                      # documents; their translations follow one another in the output
         content, report = finish(piece, rows)
 
-A piece ends at a blank line, or before a sentence where there is none in PIECE characters; only there a cut can change
-how line breaks are read.
+A piece ends at a blank line; where there is none in PIECE characters, before a sentence that begins a line; where there
+is none either, before any sentence.
 """
 
 import codecs
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import BinaryIO
 
 from tram.errors import InputError
@@ -84,11 +85,11 @@ class LongText:
         """Return where a piece of about PIECE characters ends, at least half of it and less than the whole text."""
         if (blank := BLANK_LINE.search(text, PIECE)) is not None and blank.end() < len(text):
             return blank.end()
-        # The last sentence may go on behind the text.
+        # The last sentence may go on behind the text. A line that a piece begins inside of would not look full.
         regions = [(0, 0), *line_regions(text, self.options.source_language)]
+        for (_, before), (start, _) in reversed(list(pairwise(regions))):
+            line = text.rfind("\n", 0, start) + 1  # before the mark of a list item
+            if line >= max(before, PIECE // 2):
+                return line
         end = regions[-1][0]
-        line = text.rfind("\n", 0, end) + 1  # before the mark of a list item
-        end = line if line >= regions[-2 if len(regions) > 1 else 0][1] and line >= PIECE // 2 else end
-        if end >= PIECE // 2:
-            return end
-        return text.rfind(" ", PIECE) + 1 or PIECE
+        return end if end >= PIECE // 2 else text.rfind(" ", PIECE) + 1 or PIECE

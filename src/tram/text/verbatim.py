@@ -56,6 +56,7 @@ PATTERNS = {
                  | [€$£¥]\s?\d++(?:[.,]\d++)*+ | (?<![\w.])v?\d++(?:\.\d++){{2,}}+\b""",
 }
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"  # inside emoji sequences
+DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # right to left, …
 # Letters whose names do not begin with a script, but which Latin text has.
 LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", "ANGSTROM", "OHM")
 
@@ -309,7 +310,7 @@ def _is_foreign(character: str, rules: VerbatimRules) -> bool:
 @lru_cache(maxsize=4096)
 def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
     category = unicodedata.category(character)
-    if category in ("So", "Sm", "Sk", "Co", "Cn"):
+    if category in ("So", "Sm", "Sk", "Co", "Cn") or character in DIRECTION_MARKS:
         return True
     if category[0] == "L" or category == "Nd":
         return not unicodedata.name(character, "LATIN").startswith(scripts)
