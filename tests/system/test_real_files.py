@@ -33,15 +33,18 @@ from markdown_it import MarkdownIt
 
 from tram.errors import InputError
 from tram.filetypes import FileDocument, ReadOptions, Rendition, Segment, Translation, by_sentences, translate_document
+from tram.filetypes.blocks import BREAKABLE
 from tram.filetypes.encoding import byte_order
 from tram.filetypes.registry import read_bytes
+from tram.text.verbatim import DIRECTION_MARKS
 
 pytestmark = pytest.mark.slow
 
 PLACES = [*filter(None, os.environ.get("TRAM_REAL_FILES", "").split(":")), "/usr/share", "/usr/lib", sys.prefix]
 SCHEMAS = Path("/usr/share/php/Symfony/Component/Translation/Resources/schemas")
 ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")
-PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU")
+# Without accents, and without characters that cannot be seen, which move with their words or belong to none.
+PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU", DIRECTION_MARKS + BREAKABLE)
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TAG = re.compile(r"<[^<>]+>|\{\\[^{}]*\}")
 COUNT = 50

@@ -71,14 +71,15 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     texts: dict[str, Decoded] = {}
     parts: dict[str, Part] = {}
     others = [part for part in (*contents, files[0]) if part not in pages]
-    for part in [*pages, *others]:
-        label = f"{name} ({part})"
-        if part in pages or not part.endswith((".ncx", ".opf")):
-            texts[part] = decode_page(label, package.read(part))
-            parts[part] = HtmlPart(texts[part].text, options, xml=True)
+    is_page = {part: part in pages or not part.endswith((".ncx", ".opf")) for part in (*pages, *others)}
+    for part, decode in ((part, decode_page if found else decode_xml) for part, found in is_page.items()):
+        # All are read before the first is parsed, so that a book that is too long is refused at once.
+        texts[part] = decode(f"{name} ({part})", package.read(part))
+    for part, text in texts.items():
+        if is_page[part]:
+            parts[part] = HtmlPart(text.text, options, xml=True)
         else:
-            texts[part] = decode_xml(label, package.read(part))
-            parts[part] = _ContentsPart(texts[part].text, parse_xml(label, texts[part].text), options)
+            parts[part] = _ContentsPart(text.text, parse_xml(f"{name} ({part})", text.text), options)
     chapters = [[parts[part]] for part in pages] if options.chapters else [[parts[part] for part in pages]]
     chapters[-1] += [parts[part] for part in others]
 
