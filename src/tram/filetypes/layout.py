@@ -10,7 +10,8 @@ from tram.text.sentences import sentence_spans
 MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
 BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
 WRAP = re.compile(r"\s*\n\s*")
-COLUMN = re.compile(r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)")  # tabs between two texts in a line: layout, as in a table
+# What is between two columns of a line: tabs, or a line of dots or underscores, as in a form or a table of contents.
+COLUMN = re.compile(r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)|(?<=\S)[^\S\n]++\.{4,}+(?!\S)|(?<![\w.])_{3,}+(?!\w)")
 
 
 def sentence_regions(text: str, language: str) -> list[tuple[int, int]]:
@@ -29,11 +30,11 @@ def line_regions(text: str, language: str) -> Iterator[tuple[int, int]]:
 
 
 def _columns(text: str, blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Cut runs of lines at tabs."""
+    """Cut runs of lines where columns end."""
     for start, end in blocks:
-        for tabs in COLUMN.finditer(text, start, end) if "\t" in text[start:end] else ():
-            yield start, tabs.start()
-            start = tabs.end()
+        for gap in COLUMN.finditer(text, start, end):
+            yield start, gap.start()
+            start = gap.end()
         yield start, end
 
 

@@ -72,6 +72,13 @@ def test_tabs_between_texts_are_layout() -> None:
     assert r'"NAME:\tBOB\n"' in shouted("a.po", message.encode()).decode()
 
 
+def test_lines_of_dots_and_underscores_are_layout() -> None:
+    text = "The house ........ 12\nName: ______ Date: ____\nWait .... no... well. a___b\n"
+    found = ["The house", "12", "Name:", "Date:", "Wait", "no... well. a___b"]
+    assert texts("a.txt", text.encode()) == found
+    assert shouted("a.txt", text.encode()).decode() == text.upper()
+
+
 def test_a_run_of_tabs_takes_linear_time() -> None:
     assert texts("a.txt", b"a" + b"\t" * 200_000 + b"\nb") == ["a", "b"]
 
