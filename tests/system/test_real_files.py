@@ -75,10 +75,10 @@ def accented(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
 # What a translation must not change, for each type; blanks are equal, and letters are compared without accents.
 
 
-def decoded(content: bytes) -> str:
+def decoded(content: bytes, errors: str = "replace") -> str:
     """The text of a file with or without a byte order mark."""
     mark, encoding = byte_order(content)
-    return content.removeprefix(mark).decode(encoding or "utf-8", "replace")
+    return content.removeprefix(mark).decode(encoding or "utf-8", errors)
 
 
 def text_of(content: bytes) -> str:
@@ -88,7 +88,10 @@ def text_of(content: bytes) -> str:
 
 def page_of(content: bytes) -> tuple[str, Counter[str]]:
     """The letters of a page, and its tags, which may be on another side of a letter: no word is cut."""
-    page = content.decode("utf-8", "replace")
+    try:
+        page = decoded(content, "strict")
+    except UnicodeDecodeError:
+        page = content.decode("latin-1")
     tags = Counter(unescape(tag).translate(PLAIN) for tag in TAG.findall(page))
     return "".join(unescape(TAG.sub("", page)).translate(PLAIN).split()), tags
 

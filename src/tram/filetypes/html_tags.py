@@ -31,7 +31,7 @@ RAW_TEXT = _words("script style textarea title xmp iframe noembed noframes")
 
 ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?"""
 TOKEN = re.compile(
-    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z)
+    rf"""(?P<comment> <!--(?:-?>|.*?(?:--!?>|\Z)) | <!\[CDATA\[.*?(?:\]\]>|\Z)
          | <\?(?:php|=)(?:[^<?]|<(?!\?)|\?(?!>))*+\?> | <%(?:[^<%]|<(?!%)|%(?!>))*+%> | <[!?][^>]*+> )
        | (?P<tag> <(?P<close>/?)(?P<name>[A-Za-z][^\s/>]*+)(?>(?:[\s/]++|{ATTRIBUTE})*+)> )""",
     re.VERBOSE | re.DOTALL,
@@ -89,11 +89,13 @@ def tokens(source: str, xml: bool, position: int, end: int) -> Iterator[Token]:
         else:
             match = TOKEN.search(source, position, last)
         if match is None:
-            yield Token("text", position, end)
+            comment = source.find("<!--", position, end) if not raw_text else -1  # without an end
+            yield from [Token("text", position, comment if comment >= 0 else end)] * (comment != position)
+            yield from [Token("other", comment, end)] * (comment >= 0)
             return
         if match.start() > position:
             yield Token("text", position, match.start())
-        position = match.end()
+        position = match.end() if not _is_open_comment(match[0]) else end
         if raw_text:
             yield Token("end", match.start(), position, raw_text)
             raw_text = ""
@@ -105,6 +107,10 @@ def tokens(source: str, xml: bool, position: int, end: int) -> Iterator[Token]:
             kind: Literal["start", "end", "empty"] = "end" if match["close"] else "empty" if is_empty else "start"
             yield Token(kind, match.start(), position, name)
             raw_text = name if kind == "start" and name in RAW_TEXT else ""
+
+
+def _is_open_comment(raw: str) -> bool:
+    return raw.startswith("<!--") and not raw.endswith(("-->", "--!>")) and raw not in ("<!-->", "<!--->")
 
 
 def attributes(source: str, token: Token) -> Iterator[Attribute]:

@@ -4,6 +4,7 @@ layout = split_document(text, "en")
 layout.join(translate(layout.sentences))
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,9 +59,10 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
 
 def text_document(decoded: Decoded, options: ReadOptions) -> PartsDocument:
     """Return a text, or a piece of a longer one, as a document."""
-    text = decoded.text
+    source = decoded.text
+    text = re.sub(r"\r(?!\n)", "\n", source)  # line ends of old Macs; all positions stay
     block = Block([Item("text", 0, len(text), text)], options.source_language, 0, len(text), lines=True)
-    return PartsDocument([[_TextPart(text, [block])]], lambda texts: decoded.encode(texts[0]))
+    return PartsDocument([[_TextPart(source, [block])]], lambda texts: decoded.encode(texts[0]))
 
 
 FILETYPE = FileType("text", (".txt", ".text"), matches=lambda content: False, read=read)

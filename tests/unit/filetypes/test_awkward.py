@@ -126,3 +126,20 @@ def test_elements_in_the_labels_of_a_book_stay_elements() -> None:
 def test_a_blank_line_in_a_cue_does_not_become_a_line() -> None:
     cue = "1\n00:00:01,000 --> 00:00:02,000\nIt is\n\nmine.\n\n"
     assert shouted("a.srt", cue.encode()).decode() == cue.upper().replace("IS\n\nM", "IS\nM")
+
+
+def test_a_comment_of_html_ends_as_browsers_end_it() -> None:
+    page = b"<p>One.<!-- a --!> Two.<!--> Three.<!---> Four.<!-- <p>Five. --> Six.<!-- Seven."
+    assert texts("a.html", page) == ["One.", "Two.", "Three.", "Four.", "Six."]
+    assert texts("a.html", b"<p>One.<!-- <b>Two</b> three") == ["One."]
+    assert shouted("a.html", b"<p>One.<!-- two") == b"<p>ONE.<!-- two"
+
+
+def test_line_ends_of_old_macs_are_line_ends() -> None:
+    text = "The house.\rA door\r\r- an item\rIt is red.\nMixed.\r"
+    assert texts("a.txt", text.encode()) == ["The house.", "A door", "an item", "It is red.", "Mixed."]
+    assert shouted("a.txt", text.encode()).decode() == text.upper()
+
+
+def test_notes_and_emoji_of_markdown_stay_whole() -> None:
+    assert shouted("a.md", b"A word^[a note] and :+1: now.\n") == b"A WORD^[a note] AND :+1: NOW.\n"
