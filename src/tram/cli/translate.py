@@ -81,6 +81,8 @@ def translate(
 
     A translation that loops, is far longer than its source, empty, or has lost a URL, a placeholder or the like is made
     again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+
+    Plain text of any length is translated in bounded memory; any other file may have 32 MB of text.
     """
     from tram.cli.console import load_translator
 
