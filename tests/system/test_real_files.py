@@ -266,8 +266,10 @@ def test_files_of_this_machine_come_back_undamaged(suffix: str, tmp_path: Path) 
         new = tmp_path / f"new.{suffix}"
         new.write_bytes(written)
         if suffix == "html":
-            before, after = ([e.tag for e in lxml.html.fromstring(c).iter()] for c in (path.read_bytes(), written))
-            assert [str(tag) for tag in before] == [str(tag) for tag in after]
+            # In any order: of two elements that share a word, such as <b>C</b><a>Entry</a>, only one can have a new word.
+            trees = [lxml.html.fromstring(c) for c in (path.read_bytes(), written)]
+            before, after = (Counter(str(element.tag) for element in tree.iter()) for tree in trees)
+            assert before == after, path
         if suffix == "po" and shutil.which("msgfmt"):
             command = ["msgfmt", "--check", "-o", os.devnull]
             was_right = subprocess.run([*command, path], capture_output=True, check=False).returncode == 0
