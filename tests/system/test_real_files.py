@@ -266,7 +266,7 @@ def test_files_of_this_machine_come_back_undamaged(suffix: str, tmp_path: Path) 
         new = tmp_path / f"new.{suffix}"
         new.write_bytes(written)
         if suffix == "html":
-            # In any order: of two elements that share a word, such as <b>C</b><a>Entry</a>, only one can have a new word.
+            # In any order: of two elements that share a word, as in <b>C</b><a>Entry</a>, one has the new word.
             trees = [lxml.html.fromstring(c) for c in (path.read_bytes(), written)]
             before, after = (Counter(str(element.tag) for element in tree.iter()) for tree in trees)
             assert before == after, path
