@@ -51,7 +51,7 @@ print("untouched")
 | left *cell* | right `a\\|b` |
 
 <div>
-An HTML block stays.
+An HTML block is translated.
 </div>
 
 Text with <b>inline HTML</b> and <kbd>Ctrl</kbd> and <https://example.org>.
@@ -74,6 +74,7 @@ def markdown() -> Sample:
         "Name",
         "Value | unit",
         "left cell",
+        "An HTML block is translated.",
         "Text with inline HTML and Ctrl and https://example.org.",
         "The footnote text.",
     )

@@ -397,6 +397,31 @@ def test_from_raw_text_to_a_model_that_knows_its_training_text(tmp_path: Path, r
 # Files.
 
 
+def test_a_long_text_in_pieces_is_translated_as_the_whole_is(
+    model: Path, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"The old miller waits. A small fox sings.\r\n\r\n{'Tea! ' * (i % 4)}\r\n\r\n" for i in range(12))
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    (tmp_path / "b.md").write_text("# Tea!\n")
+    command = ("translate", tmp_path / "in.txt", "--model", model, "--output", tmp_path / "out.txt")
+    assert tram(*command).code == 0
+    whole = (tmp_path / "out.txt").read_bytes()
+    monkeypatch.setattr("tram.filetypes.registry.LONG", 100)
+    monkeypatch.setattr("tram.filetypes.long_text.PIECE", 150)
+    monkeypatch.setattr("tram.filetypes.long_text.READ", 50)
+    done = tram(*command)
+    assert (done.code, (tmp_path / "out.txt").read_bytes()) == (0, whole)
+    assert tram("translate", "--model", model, stdin=text.encode()).out == whole.decode()
+    both = tram("translate", tmp_path / "in.txt", tmp_path / "b.md", "--model", model)
+    assert both.out.split() == [str(tmp_path / "in.de.txt"), str(tmp_path / "b.de.md")]
+    assert (tmp_path / "in.de.txt").read_bytes() == whole
+    refused(tram(*command, "--json", tmp_path / "x.json"), "in.txt: is too long for --json")
+    (tmp_path / "in.txt").write_bytes(text.encode() + b"\xff")
+    (tmp_path / "out.txt").unlink()
+    refused(tram(*command), "in.txt:49: is not valid UTF-8")
+    assert not (tmp_path / "out.txt").exists()
+
+
 def test_several_files_get_a_language_suffix_and_originals_stay(model: Path, tmp_path: Path, tram: Command) -> None:
     texts = {"a.txt": "Tea!\n", "b.md": "# Tea!\n\n```\nThe fox sings.\n```\n"}
     for name, text in texts.items():

@@ -33,14 +33,18 @@ from markdown_it import MarkdownIt
 
 from tram.errors import InputError
 from tram.filetypes import FileDocument, ReadOptions, Rendition, Segment, Translation, by_sentences, translate_document
+from tram.filetypes.blocks import BREAKABLE
+from tram.filetypes.encoding import byte_order
 from tram.filetypes.registry import read_bytes
+from tram.text.verbatim import DIRECTION_MARKS
 
 pytestmark = pytest.mark.slow
 
 PLACES = [*filter(None, os.environ.get("TRAM_REAL_FILES", "").split(":")), "/usr/share", "/usr/lib", sys.prefix]
 SCHEMAS = Path("/usr/share/php/Symfony/Component/Translation/Resources/schemas")
 ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")
-PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU")
+# Without accents, and without characters that cannot be seen, which move with their words or belong to none.
+PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU", DIRECTION_MARKS + BREAKABLE)
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 TAG = re.compile(r"<[^<>]+>|\{\\[^{}]*\}")
 COUNT = 50
@@ -71,14 +75,23 @@ def accented(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
 # What a translation must not change, for each type; blanks are equal, and letters are compared without accents.
 
 
+def decoded(content: bytes, errors: str = "replace") -> str:
+    """The text of a file with or without a byte order mark."""
+    mark, encoding = byte_order(content)
+    return content.removeprefix(mark).decode(encoding or "utf-8", errors)
+
+
 def text_of(content: bytes) -> str:
     """The words of a text without accents, however they are wrapped."""
-    return " ".join(content.decode("utf-8", "replace").translate(PLAIN).split())
+    return " ".join(decoded(content).translate(PLAIN).split())
 
 
 def page_of(content: bytes) -> tuple[str, Counter[str]]:
     """The letters of a page, and its tags, which may be on another side of a letter: no word is cut."""
-    page = content.decode("utf-8", "replace")
+    try:
+        page = decoded(content, "strict")
+    except UnicodeDecodeError:
+        page = content.decode("latin-1")
     tags = Counter(unescape(tag).translate(PLAIN) for tag in TAG.findall(page))
     return "".join(unescape(TAG.sub("", page)).translate(PLAIN).split()), tags
 
@@ -149,7 +162,7 @@ def po_of(content: bytes) -> list[Any]:
 
 def said(content: bytes) -> tuple[str, Counter[str]]:
     """What subtitles say, which may be cut in other places, and their tags."""
-    text = content.decode("utf-8-sig")
+    text = decoded(content)
     cues = webvtt.from_string(text).captions if text.startswith("WEBVTT") else srt.parse(text)
     texts = [getattr(cue, "raw_text", "") or getattr(cue, "content", "") for cue in cues]
     return page_of("\n".join(texts).replace("…", "").encode())
@@ -157,10 +170,11 @@ def said(content: bytes) -> tuple[str, Counter[str]]:
 
 def cues_of(content: bytes, suffix: str) -> list[Any]:
     """Number and timing of cues, as two libraries read them."""
-    text = content.decode("utf-8-sig")
+    text = decoded(content)
+    first: list[Any] = []
     if suffix == ".srt":
         first = [(cue.index, cue.start, cue.end, cue.proprietary) for cue in srt.parse(text)]
-    else:
+    elif text.startswith("WEBVTT"):  # without its first line, only one of the two reads it
         first = [(c.identifier, c.start, c.end, c.voice) for c in webvtt.from_string(text).captions]
     second = [(e.start, e.end) for e in pysubs2.SSAFile.from_string(text, suffix.removeprefix("."))]
     return [first, second]
@@ -196,22 +210,24 @@ def check(path: Path) -> bytes:
     if path.suffix in (".srt", ".vtt"):
         assert cues_of(written, path.suffix) == cues_of(content, path.suffix)
     again = read_bytes(path.name, written, options=options)
-    check_changed(document, again, bilingual)
+    check_changed(document, again, path.suffix)
     # As users see it: with addresses, code and placeholders protected, and the language of the file set.
     document = read_bytes(path.name, content, options=options_of(content))
     return translate_document(document, by_sentences(lambda texts: [text.translate(ACCENTS) for text in texts]))[0]
 
 
-def check_changed(document: FileDocument, again: FileDocument, bilingual: bool) -> None:
+def check_changed(document: FileDocument, again: FileDocument, suffix: str) -> None:
     """Test that everything that was to be translated was, and nothing else."""
     before, after = ([s for d in doc.documents for s in d] for doc in (document, again))
-    if bilingual:
+    if suffix in BILINGUAL:
         assert all(s.target is not None for s in after if s.translate is False or s.target) or not after
         assert not any(s.translate for s in after if any(c.isalpha() for c in s.text))
         kept = Counter(s.target for s in before if s.target is not None)
         assert not kept - Counter(s.target for s in after)
         return
     assert not any(set("aeiouAEIOU") & set(s.text) for s in after), [s.text for s in after][:5]
+    if suffix == ".txt":  # in lines of another width "3." is the mark of a list or not; all words were compared before
+        return
     # Sentences may be cut in another way: "Jan. 1" is an abbreviation, "Jän. 1" is not.
     words = ([re.findall(r"\w+", s.text.translate(PLAIN)) for s in segments] for segments in (before, after))
     assert [word for row in next(words) for word in row] == [word for row in next(words) for word in row]
@@ -250,8 +266,10 @@ def test_files_of_this_machine_come_back_undamaged(suffix: str, tmp_path: Path) 
         new = tmp_path / f"new.{suffix}"
         new.write_bytes(written)
         if suffix == "html":
-            before, after = ([e.tag for e in lxml.html.fromstring(c).iter()] for c in (path.read_bytes(), written))
-            assert [str(tag) for tag in before] == [str(tag) for tag in after]
+            # In any order: of two elements that share a word, as in <b>C</b><a>Entry</a>, one has the new word.
+            trees = [lxml.html.fromstring(c) for c in (path.read_bytes(), written)]
+            before, after = (Counter(str(element.tag) for element in tree.iter()) for tree in trees)
+            assert before == after, path
         if suffix == "po" and shutil.which("msgfmt"):
             command = ["msgfmt", "--check", "-o", os.devnull]
             was_right = subprocess.run([*command, path], capture_output=True, check=False).returncode == 0

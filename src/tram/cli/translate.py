@@ -1,21 +1,18 @@
-"""`tram translate`: files with their layout; `translate_lines` has the other way, one sentence per line."""
+"""`tram translate`: its options. `translate_files` keeps the layout of files, `translate_lines` has the other way."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tram.cli.options import Batch, ModelOptions, with_model_options
+from tram.cli.translate_files import progress, translate_files, writer
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
-from tram.progress import Progress, plain_warnings
+from tram.progress import plain_warnings
 
 if TYPE_CHECKING:
-    from tram.filetypes.base import FileDocument
     from tram.filetypes.translate import SentenceReport
     from tram.text.verbatim import VerbatimRules
     from tram.translation.translator import Translator
@@ -84,6 +81,8 @@ def translate(
 
     A translation that loops, is far longer than its source, empty, or has lost a URL, a placeholder or the like is made
     again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+
+    Plain text of any length is translated in bounded memory; any other file may have 32 MB of text.
     """
     from tram.cli.console import load_translator
 
@@ -99,14 +98,14 @@ def translate(
     translator = load_translator(options)
     translator.batch = batch
     if n_best > 1:
-        with _writer(output) as write, plain_warnings():
+        with writer(output) as write, plain_warnings():
             for piece in n_best_lines(translator, read_lines(given[0]), n_best):
                 write(piece.encode())
     elif lines:
         _translate_lines(translator, given[0], output, rules, Reports(places))
     else:
         outputs = _outputs(given, output, translator.text.target_language, overwrite)
-        _translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
+        translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
 
 
 def _check_options(
@@ -150,49 +149,10 @@ def _translate_lines(
 ) -> None:
     found: list[SentenceReport] = []
     record = found.append if reports.wanted else None
-    with _writer(output) as write, counted_remarks() as remarks, _progress() as advance:
+    with writer(output) as write, counted_remarks() as remarks, progress() as advance:
         for piece in translated_lines(translator, read_lines(source), advance, rules, remarks, record):
             write(piece.encode())
     reports.add(source, output, found, {"segments": len(found)})
-    reports.write(remarks)
-
-
-def _translate_files(
-    translator: "Translator",
-    sources: list[str],
-    outputs: list[Path | None],
-    format: str | None,
-    rules: "VerbatimRules",
-    reports: Reports,
-) -> None:
-    from tram.filetypes.base import ReadOptions
-    from tram.filetypes.batch import FileSettings, translate_opened
-    from tram.filetypes.registry import open_file, read_bytes
-    from tram.filetypes.translate import finish
-
-    options = ReadOptions(translator.text.source_language, translator.text.target_language)
-
-    def opened() -> Iterator["FileDocument"]:
-        for source in sources:
-            if source == STDIN:
-                yield read_bytes("standard input", sys.stdin.buffer.read(), format, options)
-            else:
-                yield open_file(Path(source), format, options)
-
-    by_position = 0
-    with counted_remarks() as remarks, _progress() as advance:
-        settings = FileSettings(rules, reports.wanted, remarks)
-        found = translate_opened(translator, opened(), settings, advance)
-        for source, (document, rows), place in zip(sources, found, outputs, strict=True):
-            content, report = finish(document, rows)
-            by_position += report.placed_by_position + report.repaired
-            with _writer(place) as write:
-                write(content)
-            reports.add_file(source, place, report)
-            if len(sources) > 1:
-                print(place)
-    if by_position:
-        print(f"warning: {by_position} sentences should be checked: markup was placed by position", file=sys.stderr)
     reports.write(remarks)
 
 
@@ -222,34 +182,3 @@ def _outputs(sources: list[str], output: Path | None, language: str, overwrite: 
 def _translated_name(source: Path, folder: Path | None, language: str) -> Path:
     """letter.txt → letter.de.txt."""
     return (folder or source.parent) / f"{source.stem}.{language}{source.suffix}"
-
-
-# Output.
-
-
-@contextmanager
-def _writer(output: Path | None) -> Iterator[Callable[[bytes], object]]:
-    """Yield a function that writes to a file, which appears only when it is complete, or to standard output."""
-    from tram.files import replacing
-
-    if output is None:
-        yield _write_out
-        sys.stdout.flush()
-        return
-    with replacing(output) as temporary, temporary.open("wb") as file:
-        yield file.write
-
-
-def _write_out(content: bytes) -> None:
-    if hasattr(sys.stdout, "buffer"):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-    else:  # standard output that was replaced by a text stream
-        sys.stdout.write(content.decode())
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    with Progress("translating", unit="sentences") as progress:
-        yield progress.advance

@@ -22,6 +22,7 @@ from tram.translation.guards import DOUBTFUL
 from tram.translation.parts import Translation
 
 if TYPE_CHECKING:
+    from tram.translation.document_state import DocumentState
     from tram.translation.translator import Translator
 
 Row = Sequence[Rendition | None]
@@ -58,6 +59,20 @@ def translate_opened(
             yield from work.in_lockstep(group)
 
 
+def translate_pieces(
+    translator: "Translator",
+    pieces: Iterable[FileDocument],
+    settings: FileSettings | None = None,
+    advance: Advance | None = None,
+) -> Iterator[tuple[FileDocument, list[Row]]]:
+    """Yield the pieces of one long document with their renditions; the memory continues from piece to piece."""
+    work = _Work(translator, settings or FileSettings(), advance)
+    state = translator.start()
+    for piece in pieces:
+        (document,) = piece.documents
+        yield piece, [work.aligned(document, work.with_context(document, state))]
+
+
 def _has_targets(file: FileDocument) -> bool:
     return any(segment.target is not None for document in file.documents for segment in document)
 
@@ -84,9 +99,9 @@ class _Work:
             rows = [_row(document, next(results), language) for document in file.documents]
             yield file, [self.aligned(document, row) for document, row in zip(file.documents, rows, strict=True)]
 
-    def with_context(self, document: Sequence[Segment]) -> Row:
-        """Translate one document, reading the translations that it has already."""
-        state = self.translator.start()
+    def with_context(self, document: Sequence[Segment], state: "DocumentState | None" = None) -> Row:
+        """Translate one document, or continue one, reading the translations that it has already."""
+        state = state or self.translator.start()
         row: list[Rendition | None] = []
         for has_target, group in groupby(document, key=lambda segment: segment.target is not None):
             segments = list(group)

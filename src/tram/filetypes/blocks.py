@@ -15,14 +15,17 @@ from typing import Any, Literal
 from tram.filetypes.base import PLACEHOLDERS, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
 from tram.filetypes.inline_laws import violations
 from tram.filetypes.layout import WRAP, line_regions, sentence_regions
-from tram.text.verbatim import RESERVED
+from tram.text.verbatim import DIRECTION_MARKS, PRIVATE, RESERVED
 
 ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
 TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
 BREAK = "\x1e"  # ends a sentence; never part of one
 SIGNS = {"opaque": placeholder(0), "line": "\n", "break": BREAK}
 WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
-RESERVED_CHARACTERS = frozenset(map(chr, range(ord(RESERVED[0]), ord(RESERVED[-1]) + 1)))
+# Characters that are no part of a word: private ones of tram, which are copied; marks of the direction of writing,
+# which are like empty elements; places where a line may break (soft hyphens and the like), which no translation has.
+BREAKABLE = "\u00ad\u200b\u2060\ufeff"
+APART = re.compile(f"[{RESERVED}{DIRECTION_MARKS}{BREAKABLE}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,14 @@ class Item:
 Event = Item | str
 
 
+def is_direction_mark(event: Event) -> bool:
+    """Return whether an item is a character of the text that only says where to write from."""
+    return isinstance(event, Item) and event.kind == "empty" and event.text != "" and event.text in DIRECTION_MARKS
+
+
 NO_TAGS: dict[tuple[str, int], Item] = {}
 NO_OPAQUE: dict[str, Item] = {}
+NO_KEYS: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -74,6 +83,8 @@ class Block:
     bilingual: the translation is written beside the source, so that even one equal to the source changes the file.
     """
 
+    __slots__ = ("_pieces", "bilingual", "data", "end", "inner", "mirrors", "segments", "start")
+
     def __init__(
         self,
         items: Sequence[Item],
@@ -92,9 +103,9 @@ class Block:
         self.end = end
         self.bilingual = bilingual
         self.data = data
-        self.inner: list[Block] = []  # blocks inside its items, such as footnotes
+        self.inner: list[Block] | tuple[()] = ()  # blocks inside its items, such as footnotes
         self.mirrors: Block | None = None  # the block that it is a copy of, whose translations it takes
-        items = [piece for item in items for piece in _without_reserved(item)]
+        items = [piece for item in items for piece in _with_characters_apart(item)]
         text = "".join(item.plain for item in items)
         regions = [] if sum(i.kind == "opaque" for i in items) > PLACEHOLDERS else list(_regions(text, language, lines))
         targets: list[str] = []
@@ -140,23 +151,29 @@ def _is_same(segment: Segment, translation: Translation) -> bool:
     return segment.text == translation.text and segment.tags == translation.tags
 
 
-def _without_reserved(item: Item) -> Iterator[Item]:
-    """Make characters that tram uses as placeholders opaque."""
-    if item.kind != "text" or RESERVED_CHARACTERS.isdisjoint(item.text):
+def _with_characters_apart(item: Item) -> Iterator[Item]:
+    """Make items of their own of characters that are no part of a word."""
+    if item.kind != "text" or not APART.search(item.text):
         yield item
         return
     if item.end - item.start != len(item.text):
-        yield replace(item, kind="opaque")
+        yield _apart(item) if len(item.text) == 1 else replace(item, kind="opaque")
         return
     start = 0
-    for i, character in enumerate(item.text):
-        if character in RESERVED_CHARACTERS:
-            if start < i:
-                yield _slice(item, start, i)
-            yield replace(_slice(item, i, i + 1), kind="opaque")
-            start = i + 1
+    for match in APART.finditer(item.text):
+        if start < match.start():
+            yield _slice(item, start, match.start())
+        yield _apart(_slice(item, *match.span()))
+        start = match.end()
     if start < len(item.text):
         yield _slice(item, start, len(item.text))
+
+
+def _apart(item: Item) -> Item:
+    """Return the item of one character that is no part of a word."""
+    if item.text in BREAKABLE:
+        return replace(item, text="")
+    return replace(item, kind="opaque" if PRIVATE.match(item.text) else "empty")
 
 
 def _slice(item: Item, start: int, end: int) -> Item:
@@ -293,9 +310,10 @@ def _sentence(
             ):
                 behind_blank.add(key)
     segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
-    # Most sentences have neither tags nor opaque pieces: they share what is empty.
+    # Most sentences have neither tags nor opaque pieces: they share what is empty (frozenset(set()) is a new object).
     own = [items[i] for i in (*head, *body, *tail)]
-    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, frozenset(apart), frozenset(behind_blank))
+    keys = (frozenset(each) if each else NO_KEYS for each in (apart, behind_blank))
+    return _Sentence(segment, own, found or NO_TAGS, opaque or NO_OPAQUE, *keys)
 
 
 def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:

@@ -6,6 +6,7 @@ Comments, deletions, styles, descriptions of pictures and all other parts stay a
 
 import re
 from collections.abc import Iterator, Sequence
+from html import unescape
 from typing import Any
 
 from tram.errors import InputError
@@ -68,8 +69,8 @@ class _RunWriter:
                 self.formats.append(data.formatting)
             elif len(self.formats) > 1:
                 self.formats.pop()
-        elif item.kind == "text" and isinstance(data, Run) and not data.is_element:
-            self.text(item.text, data.formatting)
+        elif item.kind in ("text", "opaque", "empty") and isinstance(data, Run) and not data.is_element:
+            self.text(item.text or unescape(raw), data.formatting)  # a soft hyphen is no text of its sentence
         else:
             self._close()
             self.parts.append(

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 
 from tram.errors import InputError
 
-# What a file may have, in bytes: tags and their places take fifty times their size in memory, plain text twenty times.
-MAX_MARKUP = 1 << 25
-MAX_PLAIN = 1 << 27
+# What is read as a whole: each tag, line and sentence takes up to a kilobyte in memory, however short it is. Plain text
+# of any size is read in pieces (`long_text`).
+MAX_BYTES = 1 << 25
+MAX_MARKS = 1 << 20
+MARKS = "<\n\r.!?。！？&|*["  # what tags, lines, cells and sentences begin or end with
+MARK_BYTES = [mark.encode() for mark in MARKS]
 BOMS = [
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
@@ -15,6 +18,11 @@ BOMS = [
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 ]
+
+
+def byte_order(content: bytes) -> tuple[bytes, str | None]:
+    """Return the byte order mark of a file and the encoding that it stands for; empty and None if it has none."""
+    return next(((bom, encoding) for bom, encoding in BOMS if content.startswith(bom)), (b"", None))
 
 
 def beginning(content: bytes, size: int = 1 << 14) -> bytes:
@@ -46,11 +54,23 @@ class Decoded:
             ) from None
 
 
-def decode(name: str, content: bytes, declared: str | None = None, limit: int = MAX_MARKUP) -> Decoded:
+def check_size(name: str, size: int, marks: int = 0) -> None:
+    """Refuse text that would take too much memory."""
+    if size > MAX_BYTES:
+        raise InputError(f"{name}: has {size / (1 << 20):.0f} MB of text, more than {MAX_BYTES >> 20}; split it")
+    if marks > MAX_MARKS:
+        raise InputError(f"{name}: has {marks:,} tags, lines and sentences, more than {MAX_MARKS:,}; split it")
+
+
+def count_marks(content: bytes) -> int:
+    """Return how many tags, lines and sentences a file can have at most."""
+    return sum(map(content.count, MARK_BYTES))
+
+
+def decode(name: str, content: bytes, declared: str | None = None) -> Decoded:
     """Return the text of a file: by its byte order mark, by the encoding that it declares, or UTF-8."""
-    if len(content) > limit:
-        raise InputError(f"{name}: has {len(content) >> 20} MB of text, more than {limit >> 20}; split it")
-    bom, encoding = next(((bom, encoding) for bom, encoding in BOMS if content.startswith(bom)), (b"", ""))
+    check_size(name, len(content), count_marks(content))
+    bom, encoding = byte_order(content)
     encoding = encoding or declared or "utf-8"
     try:
         encoding = codecs.lookup(encoding).name

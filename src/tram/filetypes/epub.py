@@ -2,11 +2,12 @@
 
 import posixpath
 import re
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import Block
+from tram.filetypes.blocks import Block, Item
 from tram.filetypes.encoding import Decoded
 from tram.filetypes.html import decode_page
 from tram.filetypes.html_blocks import HtmlPart
@@ -26,7 +27,7 @@ class _ContentsPart(Part):
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
         labels = [element for element in root.walk() if element.name == "text" and element.inner_end < element.end]
         language = options.source_language
-        items = ((label, list(text_items(source, label.inner, label.inner_end))) for label in labels)
+        items = ((label, list(_label_items(source, label))) for label in labels)
         super().__init__(source, [Block(found, language, label.inner, label.inner_end) for label, found in items])
         for element in root.walk():
             is_language = element.name == "language" and element.namespace.startswith("http://purl.org/dc/")
@@ -36,6 +37,23 @@ class _ContentsPart(Part):
     def escape(self, text: str) -> str:
         """Return text as XML."""
         return escape_xml(text)
+
+
+def _label_items(source: str, element: Element) -> Iterator[Item]:
+    """Yield the items of a label; some books have elements in it."""
+    for node in element.nodes:
+        if isinstance(node, Element):
+            name = f"{node.name} {node.start}"
+            if node.inner_end < node.end:
+                yield Item("open", node.start, node.inner, name=name)
+                yield from _label_items(source, node)
+                yield Item("close", node.inner_end, node.end, name=name)
+            else:
+                yield Item("empty", node.start, node.end)
+        elif node.kind == "text":
+            yield from text_items(source, node.start, node.end)
+        else:
+            yield Item("empty", node.start, node.end)
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
@@ -53,14 +71,15 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     texts: dict[str, Decoded] = {}
     parts: dict[str, Part] = {}
     others = [part for part in (*contents, files[0]) if part not in pages]
-    for part in [*pages, *others]:
-        label = f"{name} ({part})"
-        if part in pages or not part.endswith((".ncx", ".opf")):
-            texts[part] = decode_page(label, package.read(part))
-            parts[part] = HtmlPart(texts[part].text, options, xml=True)
+    is_page = {part: part in pages or not part.endswith((".ncx", ".opf")) for part in (*pages, *others)}
+    for part, decode in ((part, decode_page if found else decode_xml) for part, found in is_page.items()):
+        # All are read before the first is parsed, so that a book that is too long is refused at once.
+        texts[part] = decode(f"{name} ({part})", package.read(part))
+    for part, text in texts.items():
+        if is_page[part]:
+            parts[part] = HtmlPart(text.text, options, xml=True)
         else:
-            texts[part] = decode_xml(label, package.read(part))
-            parts[part] = _ContentsPart(texts[part].text, parse_xml(label, texts[part].text), options)
+            parts[part] = _ContentsPart(text.text, parse_xml(f"{name} ({part})", text.text), options)
     chapters = [[parts[part]] for part in pages] if options.chapters else [[parts[part] for part in pages]]
     chapters[-1] += [parts[part] for part in others]
 

@@ -20,23 +20,20 @@ from tram.filetypes.html_tags import (
     text_items,
     tokens,
 )
-from tram.filetypes.languages import is_same
+from tram.filetypes.languages import differ, is_same
 from tram.filetypes.parts import Part
 
 TRANSLATED = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "label"})
 META = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
 BUTTONS = frozenset({"submit", "button", "reset"})
+BEFORE_NOTE = re.compile(r"[^\W\d_]|[.,;:!?”»]")
 NOTE = re.compile(r"[\s\d*†‡§¶\[\](),–-]{1,12}")  # the text of a reference to a footnote
 
 
-class HtmlPart(Part):
-    """A page. `xml`: it is XHTML."""
+class HtmlWriter(Part):
+    """A part that has blocks of HTML; their `data` is the quote of an attribute, or None for text."""
 
-    def __init__(self, source: str, options: ReadOptions, xml: bool) -> None:
-        reader = _Reader(source, options, xml)
-        super().__init__(source, sorted(reader.blocks(), key=lambda block: block.start))
-        self.edits = reader.edits
-        self._references = references(source)
+    _references: dict[str, str] = {}  # noqa: RUF012 (of a page, or none)
 
     def escape(self, text: str) -> str:
         """Return text with the references that the file uses."""
@@ -55,13 +52,28 @@ class HtmlPart(Part):
         return text if block.data else f'"{text}"'
 
 
+class HtmlPart(HtmlWriter):
+    """A page. `xml`: it is XHTML."""
+
+    def __init__(self, source: str, options: ReadOptions, xml: bool) -> None:
+        reader = _Reader(source, options, xml)
+        super().__init__(source, sorted(reader.blocks(), key=lambda block: block.start))
+        self.edits = reader.edits
+        self._references = references(source)
+
+
+def html_blocks(source: str, start: int, end: int, options: ReadOptions) -> list[Block]:
+    """Return the blocks of a piece of HTML in a file of another type."""
+    return sorted(_Reader(source, options, False, (start, end)).blocks(), key=lambda block: block.start)
+
+
 class _Reader:
     """One pass over the tokens of a page."""
 
-    def __init__(self, source: str, options: ReadOptions, xml: bool) -> None:
+    def __init__(self, source: str, options: ReadOptions, xml: bool, span: tuple[int, int] | None = None) -> None:
         self.source = source
         self.options = options
-        self.tokens = list(tokens(source, xml))
+        self.tokens = list(tokens(source, xml, *(span or (0, len(source)))))
         self.ends = _ends(self.tokens)
         self.items: list[Item] = []
         self.edits: list[tuple[int, int, str]] = []
@@ -106,16 +118,27 @@ class _Reader:
         token = self.tokens[i]
         if token.kind != "start":
             return i
-        is_left = any(
-            (a.name == "translate" and a.value.lower() == "no")
-            or (a.name == "class" and "notranslate" in a.value.split())
-            for a in found
-        )
-        if token.name in SKIPPED or token.name in OPAQUE or is_left:
+        if token.name in SKIPPED or token.name in OPAQUE or any(self._is_left(token, each) for each in found):
             return self.ends.get(i, i)
         last = self.ends.get(i, i)
-        is_note = token.name == "sup" and i < last <= i + 12 and NOTE.fullmatch(self._text(i, last))
+        is_note = self._can_be_note(token, found) and i < last <= i + 12 and NOTE.fullmatch(self._text(i, last))
         return last if is_note else i
+
+    def _can_be_note(self, token: Token, found: list[Attribute]) -> bool:
+        """Return whether an element with a number in it refers to a note: above the line, or stuck to a word."""
+        if token.name != "a":
+            return token.name == "sup"
+        is_named = any(a.name in ("epub:type", "role") and "noteref" in a.value for a in found)
+        return is_named or BEFORE_NOTE.search(self.source, max(token.start - 1, 0), token.start) is not None
+
+    def _is_left(self, token: Token, attribute: Attribute) -> bool:
+        """Return whether an attribute says that an element is not to be translated, or is in another language."""
+        value = attribute.value.strip()
+        if attribute.name in ("lang", "xml:lang") and token.name not in ("html", "body"):  # else nothing would be left
+            return differ(value, self.options.source_language)
+        return (attribute.name == "translate" and value.lower() == "no") or (
+            attribute.name == "class" and "notranslate" in value.split()
+        )
 
     def _text(self, i: int, last: int) -> str:
         parts = (text_items(self.source, t.start, t.end) for t in self.tokens[i:last] if t.kind == "text")
@@ -125,7 +148,8 @@ class _Reader:
         """Return an element with all its content as one item."""
         text = self._text(i, last)
         start, end = self.tokens[i].start, self.tokens[last].end
-        is_text = self.tokens[i].name not in SKIPPED and self.tokens[i].name != "sup" and text.strip()
+        name = self.tokens[i].name
+        is_text = name not in SKIPPED and text.strip() and not (name in ("sup", "a") and NOTE.fullmatch(text))
         return Item("opaque" if is_text else "empty", start, end, text)
 
     def _attributes(self, token: Token, found: list[Attribute]) -> Iterator[Block]:

@@ -22,14 +22,16 @@ INLINE = _words(
 # Inline elements whose content is copied as it is.
 OPAQUE = _words("code kbd samp var tt")
 # Elements that are left alone with all their content; inline ones are like an empty element to the sentence around.
-SKIPPED = _words("script style pre textarea template math svg object audio video canvas iframe noembed noframes xmp")
+SKIPPED = _words(
+    "script style pre textarea template math svg object audio video canvas iframe noembed noframes xmp rt rtc rp"
+)
 VOID = _words("area base br col embed hr img input link meta param source track wbr")
 # Elements in which nothing is a tag but their own end; `title` has text in it.
 RAW_TEXT = _words("script style textarea title xmp iframe noembed noframes")
 
 ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?"""
 TOKEN = re.compile(
-    rf"""(?P<comment> <!--.*?(?:-->|\Z) | <!\[CDATA\[.*?(?:\]\]>|\Z)
+    rf"""(?P<comment> <!--(?:-?>|.*?(?:--!?>|\Z)) | <!\[CDATA\[.*?(?:\]\]>|\Z)
          | <\?(?:php|=)(?:[^<?]|<(?!\?)|\?(?!>))*+\?> | <%(?:[^<%]|<(?!%)|%(?!>))*+%> | <[!?][^>]*+> )
        | (?P<tag> <(?P<close>/?)(?P<name>[A-Za-z][^\s/>]*+)(?>(?:[\s/]++|{ATTRIBUTE})*+)> )""",
     re.VERBOSE | re.DOTALL,
@@ -74,22 +76,26 @@ def html_tag(raw: str) -> tuple[Literal["open", "close", "empty", "line"], str]:
     return ("empty" if raw.endswith("/>") or name in VOID else "open"), name
 
 
-def tokens(source: str, xml: bool) -> Iterator[Token]:
-    """Yield the tokens of a page; what is no tag to a browser is text. `xml`: `<a/>` is empty whatever its name."""
-    position = 0
-    last = source.rfind(">") + 1  # no tag can end behind it, so none is looked for
+def tokens(source: str, xml: bool, position: int, end: int) -> Iterator[Token]:
+    """Yield the tokens of a page from a position to an end; what is no tag to a browser is text.
+
+    `xml`: `<a/>` is empty whatever its name.
+    """
+    last = source.rfind(">", position, end) + 1  # no tag can end behind it, so none is looked for
     raw_text = ""  # the element that only its own end can end
-    while position < len(source):
+    while position < end:
         if raw_text:
-            match = re.compile(rf"</{re.escape(raw_text)}(?=[\s/>])[^>]*>", re.I).search(source, position)
+            match = re.compile(rf"</{re.escape(raw_text)}(?=[\s/>])[^>]*>", re.I).search(source, position, end)
         else:
             match = TOKEN.search(source, position, last)
         if match is None:
-            yield Token("text", position, len(source))
+            comment = source.find("<!--", position, end) if not raw_text else -1  # without an end
+            yield from [Token("text", position, comment if comment >= 0 else end)] * (comment != position)
+            yield from [Token("other", comment, end)] * (comment >= 0)
             return
         if match.start() > position:
             yield Token("text", position, match.start())
-        position = match.end()
+        position = match.end() if not _is_open_comment(match[0]) else end
         if raw_text:
             yield Token("end", match.start(), position, raw_text)
             raw_text = ""
@@ -101,6 +107,10 @@ def tokens(source: str, xml: bool) -> Iterator[Token]:
             kind: Literal["start", "end", "empty"] = "end" if match["close"] else "empty" if is_empty else "start"
             yield Token(kind, match.start(), position, name)
             raw_text = name if kind == "start" and name in RAW_TEXT else ""
+
+
+def _is_open_comment(raw: str) -> bool:
+    return raw.startswith("<!--") and not raw.endswith(("-->", "--!>")) and raw not in ("<!-->", "<!--->")
 
 
 def attributes(source: str, token: Token) -> Iterator[Attribute]:

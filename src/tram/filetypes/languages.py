@@ -19,7 +19,7 @@ def is_same(code: str, other: str) -> bool:
 
 def check_source(name: str, code: str, options: ReadOptions) -> None:
     """Refuse a file that says that its text is in another language than the one that is translated."""
-    if _differ(code, options.source_language):
+    if differ(code, options.source_language):
         raise InputError(
             f"{name}: its source language is {code!r}, not {options.source_language!r}; use a model for its languages"
         )
@@ -29,13 +29,13 @@ def check_target(name: str, code: str, options: ReadOptions) -> None:
     """Refuse a file that holds translations into another language; a copy of the source language is a placeholder."""
     if options.target_language is None or is_same(code, options.source_language):
         return
-    if _differ(code, options.target_language):
+    if differ(code, options.target_language):
         raise InputError(
             f"{name}: its target language is {code!r}, not {options.target_language!r};"
             " use a model for its languages, or correct the language in the file"
         )
 
 
-def _differ(code: str, other: str) -> bool:
+def differ(code: str, other: str) -> bool:
     """Return whether both are languages that are known, and not the same."""
     return {base_language(code), base_language(other)} <= CODES and not is_same(code, other)

@@ -1,7 +1,7 @@
 """Where the sentences of a plain text are: which line breaks end a paragraph, what is a mark of a list item."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tram.text.sentences import sentence_spans
 
@@ -10,21 +10,32 @@ from tram.text.sentences import sentence_spans
 MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
 BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
 WRAP = re.compile(r"\s*\n\s*")
+# What is between two columns of a line: tabs, or a line of dots or underscores, as in a form or a table of contents.
+COLUMN = re.compile(r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)|(?<=\S)[^\S\n]++\.{4,}+(?!\S)|(?<![\w.])_{3,}+(?!\w)")
 
 
 def sentence_regions(text: str, language: str) -> list[tuple[int, int]]:
     """Return start and end of each sentence that has a letter or a digit; line breaks count as in `split_document`."""
-    if "\n" in text:
+    if "\n" in text or "\t" in text:
         return list(line_regions(text, language))
     return [(start, end) for start, end in sentence_spans(text, language) if any(map(str.isalnum, text[start:end]))]
 
 
 def line_regions(text: str, language: str) -> Iterator[tuple[int, int]]:
     """Yield the same for a text whose first line may begin with a mark of a list item."""
-    for start, end in _blocks(text):
+    for start, end in _columns(text, _blocks(text)):
         for first, last in sentence_spans(text[start:end], language):
             if any(map(str.isalnum, text[start + first : start + last])):
                 yield start + first, start + last
+
+
+def _columns(text: str, blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Cut runs of lines where columns end."""
+    for start, end in blocks:
+        for gap in COLUMN.finditer(text, start, end):
+            yield start, gap.start()
+            start = gap.end()
+        yield start, end
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""Markdown: only the text of paragraphs, headings, list items and table cells changes.
+"""Markdown: only the text of paragraphs, headings, list items, table cells and HTML blocks changes.
 
-Code, formulas, link targets, front matter, HTML blocks and all white space around text stay byte for byte. New text is
-escaped only if it would be read as markup otherwise: every block is parsed again after it was written.
+Code, formulas, link targets, front matter and all white space around text stay byte for byte. New text is escaped only
+if it would be read as markup otherwise: every block of Markdown is parsed again after it was written.
 """
 
 import re
@@ -16,10 +16,11 @@ from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
-from tram.filetypes.blocks import Block, Event
+from tram.filetypes.blocks import Block, Event, is_direction_mark
 from tram.filetypes.encoding import decode
+from tram.filetypes.html_blocks import HtmlWriter, html_blocks
 from tram.filetypes.markdown_inline import Content, content_of, formula, inline_items
-from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.parts import PartsDocument
 
 FRONT_MATTER = re.compile(
     r"(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*(?:\r?\n|\Z)", re.S | re.M
@@ -56,17 +57,19 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     return PartsDocument([[part]], lambda texts: decoded.encode(texts[0]))
 
 
-class _MarkdownPart(Part):
+class _MarkdownPart(HtmlWriter):
     def __init__(self, source: str, options: ReadOptions) -> None:
         front = FRONT_MATTER.match(source)
         start = front.end() if front else 0
         self.env: dict[str, Any] = {}
         tokens = parser().parse(source[start:], self.env)
         lines = [(m.start(1), m.end(1)) for m in LINE.finditer(source, start)]
-        super().__init__(source, _blocks(source, tokens, lines, options.source_language))
+        super().__init__(source, _blocks(source, tokens, lines, options))
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return a block with as few escapes as its text needs to be read as text."""
+        if block.data not in TEMPLATES:
+            return super().write_block(block, events, translations)
         # A stray mark in the text of an image can pair with one outside of it, so it is escaped at once.
         for level in range(1 if "image" in block.data else 0, 3):
             written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
@@ -112,7 +115,7 @@ def _summary(events: Sequence[Event], level: int) -> list[str]:
     """Return texts and tags in a form that can be compared: neighbouring texts joined, blanks made equal."""
     result = [""]
     for event in events:
-        if isinstance(event, str) or event.kind == "text":
+        if isinstance(event, str) or event.kind == "text" or is_direction_mark(event):
             text = event if isinstance(event, str) else event.text
             result[-1] += text
         elif event.kind == "line":
@@ -156,14 +159,17 @@ def _escaped(text: str, level: int, at_line_start: bool, kind: str) -> str:
     return start[1] + sign + text[start.end() :]
 
 
-def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], language: str) -> Iterator[Block]:
+def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], options: ReadOptions) -> Iterator[Block]:
     """Yield the blocks of a file, alternative texts of images behind the block that they are in."""
     column = 0
+    language = options.source_language
     for before, token in zip([Token("", "", 0), *tokens], tokens, strict=False):
         if token.type == "tr_open":
             column = -1
         if before.type in ("th_open", "td_open"):
             column += 1
+        if token.type == "html_block" and token.map:
+            yield from _html(source, lines[token.map[0] : token.map[1]], token.content, options)
         if token.type != "inline" or not token.map or not token.content or NOT_TEXT.match(token.content):
             continue
         kind = {"th_open": "cell", "td_open": "cell", "heading_open": "heading"}.get(before.type, "paragraph")
@@ -183,6 +189,15 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], lang
         yield Block(items, language, content.starts[0], content.ends[-1], data=kind)
         for alternative, start, end in inner:
             yield Block(alternative, language, start, end, data="cell image" if kind == "cell" else "image")
+
+
+def _html(source: str, span: list[tuple[int, int]], content: str, options: ReadOptions) -> list[Block]:
+    """Return the blocks of an HTML block; none if marks of a quote are between its lines."""
+    raw = [source[first:last].strip() for first, last in span]
+    first, *others = (line.strip() for line in content.removesuffix("\n").split("\n"))
+    if raw[1:] != others or not raw[0].endswith(first):  # the first line may have the mark of a list item
+        return []
+    return html_blocks(source, source.index(first, span[0][0]), span[-1][1], options)
 
 
 def _lines(source: str, span: list[tuple[int, int]], text: str) -> Content | None:

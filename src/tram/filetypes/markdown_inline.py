@@ -17,8 +17,11 @@ from tram.filetypes.html_tags import OPAQUE, html_tag
 
 # Text that is markup to the tools around Markdown. `start` only begins a block, `line` and `definition` only a line.
 EXTENSIONS = re.compile(
-    r"""(?P<empty> \[\^[^\]\s]+\]:? | \{[#.:][^{}\n]*\} | \{\{[<%][^{}\n]*[>%]\}\} | \{%[^{}%\n]*%\})  # templates
-      | (?P<opaque> (?<![\w:]):[a-z][a-z0-9_+-]*:(?![\w:]) | \{\{[^{}\n]*\}\})  # emoji, variables
+    r"""(?P<empty> \[\^[^\]\s]+\]:? | \^\[[^\[\]\n]+\]  # notes
+               | \{[#.:][^{}\n]*\} | \{\{[<%][^{}\n]*[>%]\}\} | \{%[^{}%\n]*%\})  # templates
+      | (?P<mark> (?<![=\w])==(?=[^\s=]) | (?<=[^\s=])==(?![=\w]))  # highlighted text
+      | (?P<opaque> (?<![\w:]):(?:[a-z][a-z0-9_+-]*|[+-]1):(?![\w:])  # emoji
+               | \{\{[^{}\n]*\}\} | \[\[[^\[\]\n]+\]\])  # variables, links of wikis
       | (?P<start> \[[ xX]\](?=\s) | \[![A-Za-z]+\][+-]?)  # task lists, alerts
       | (?P<line> :{3,}.* | (?:!!!|\?\?\?\+?)\s.*)  # fences of admonitions
       | (?P<definition> :[ \t]+)""",

@@ -8,8 +8,9 @@ import zipfile
 import zlib
 
 from tram.errors import InputError
+from tram.filetypes.encoding import check_size, count_marks
 
-MAX_PART = 1 << 27  # bytes of a part that is read
+MAX_PART = 1 << 26  # bytes of a part that is read
 MAX_TOTAL = 1 << 30  # bytes of all parts together, unpacked
 MAX_PARTS = 20_000
 MAX_RATIO = 300  # of unpacked to packed size, for parts over MIN_BOMB
@@ -35,6 +36,7 @@ class Package:
     def __init__(self, name: str, content: bytes) -> None:
         self.name = name
         self.content = content
+        self._sizes: dict[str, tuple[int, int]] = {}  # bytes and marks of the parts that were read
         if content.startswith(b"\xd0\xcf\x11\xe0"):
             raise InputError(
                 f"{name}: is password-protected or an old Office file; save it as .docx without a password"
@@ -83,11 +85,15 @@ class Package:
             if info.file_size > MAX_PART:
                 raise InputError(f"{self.name}: its part {part} is larger than {MAX_PART >> 20} MB; split it")
             with self._zip.open(info) as file:
-                return file.read(MAX_PART)
+                content = file.read(MAX_PART)
         except KeyError:
             raise InputError(f"{self.name}: has no part {part}; save it anew") from None
         except DAMAGED as error:
             raise InputError(f"{self.name}: its part {part} is damaged ({error}); get it again") from None
+        if part not in self._sizes:
+            self._sizes[part] = len(content), count_marks(content)
+            check_size(self.name, *map(sum, zip(*self._sizes.values(), strict=True)))  # of all parts together
+        return content
 
     def write(self, new: dict[str, bytes]) -> bytes:
         """Return the package with new contents of some parts; the same bytes if none differs."""

@@ -56,7 +56,7 @@ class Part:
         """Return an item as the file has it, but for the blocks inside of it."""
         return self._splice(item.start, item.end, block.inner)
 
-    def _splice(self, start: int, end: int, blocks: list[Block]) -> str:
+    def _splice(self, start: int, end: int, blocks: Sequence[Block]) -> str:
         places: list[tuple[int, int, Block | str]] = [(block.start, block.end, block) for block in blocks]
         edits = self._edits[bisect_left(self._edits, (start, 0, "")) : bisect_left(self._edits, (end, 0, ""))]
         if edits:
@@ -82,7 +82,12 @@ def _nest(blocks: list[Block]) -> list[Block]:
     for block in sorted(blocks, key=lambda block: (block.start, -block.end)):
         while stack and stack[-1].end <= block.start:
             stack.pop()
-        (stack[-1].inner if stack else outer).append(block)
+        if not stack:
+            outer.append(block)
+        elif isinstance(inner := stack[-1].inner, list):
+            inner.append(block)
+        else:  # its first; most blocks have none
+            stack[-1].inner = [block]
         if block.start < block.end:
             stack.append(block)
     return outer

@@ -4,12 +4,13 @@ layout = split_document(text, "en")
 layout.join(translate(layout.sentences))
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tram.filetypes.base import FileType, ReadOptions
 from tram.filetypes.blocks import Block, Item
-from tram.filetypes.encoding import MAX_PLAIN, decode
+from tram.filetypes.encoding import Decoded, decode
 from tram.filetypes.layout import WRAP, line_regions
 from tram.filetypes.parts import Part, PartsDocument
 
@@ -53,10 +54,15 @@ class _TextPart(Part):
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a plain text as one document; a blank line ends a paragraph."""
-    decoded = decode(name, content, limit=MAX_PLAIN)
-    text = decoded.text
+    return text_document(decode(name, content), options)
+
+
+def text_document(decoded: Decoded, options: ReadOptions) -> PartsDocument:
+    """Return a text, or a piece of a longer one, as a document."""
+    source = decoded.text
+    text = re.sub(r"\r(?!\n)", "\n", source)  # line ends of old Macs; all positions stay
     block = Block([Item("text", 0, len(text), text)], options.source_language, 0, len(text), lines=True)
-    return PartsDocument([[_TextPart(text, [block])]], lambda texts: decoded.encode(texts[0]))
+    return PartsDocument([[_TextPart(source, [block])]], lambda texts: decoded.encode(texts[0]))
 
 
 FILETYPE = FileType("text", (".txt", ".text"), matches=lambda content: False, read=read)

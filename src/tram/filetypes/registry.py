@@ -1,11 +1,16 @@
 """All file types: which one a file is, by its content and its suffix."""
 
+from os import SEEK_END
 from pathlib import Path, PurePath
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO, cast
 
 from tram.errors import InputError
 from tram.files import readable_file
 from tram.filetypes import docx, epub, html, markdown, odt, plain_text, po, srt, tmx, vtt, xliff
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
+from tram.filetypes.encoding import MAX_BYTES
+from tram.filetypes.long_text import LONG
 
 # By content in this order: packages first, the vaguest last.
 FILETYPES: tuple[FileType, ...] = (
@@ -21,7 +26,9 @@ FILETYPES: tuple[FileType, ...] = (
     markdown.FILETYPE,
     plain_text.FILETYPE,
 )
-MAX_BYTES = 1 << 29  # of a whole file; parts of packages have limits of their own
+MAX_PACKAGE = 1 << 28  # bytes of a whole package; its parts have limits of their own
+MAX_PIPE = 1 << 30  # bytes from a pipe, which are kept on the disk
+START = 1 << 16  # bytes that types other than packages are recognised by
 
 HINTS = {
     b"%PDF": "is a PDF file, which has no paragraphs to write back into; convert it to DOCX or ODT",
@@ -76,18 +83,81 @@ def _is_prose(content: bytes) -> bool:
 
 def open_file(path: Path, format: str | None = None, options: ReadOptions | None = None) -> FileDocument:
     """Read a file as documents of segments."""
+    with open_binary(path, format) as file:
+        return read_stream(str(path), file, format, options)
+
+
+def open_binary(path: Path, format: str | None = None) -> BinaryIO:
+    """Open a file so that it can be read more than once; `format` as in `open_file`."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: is larger than {MAX_BYTES >> 20} MB; split it")
-        content = readable_file(path).read_bytes()
+        file = readable_file(path).open("rb")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the name") from None
     except IsADirectoryError:
         raise InputError(f"{path}: this is a folder; give a file in it") from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{path}: cannot be read ({reason}); check its name and permissions") from None
-    return read_bytes(str(path), content, format, options)
+        raise _unreadable(str(path), error) from None
+    if file.seekable():
+        return file
+    with file:
+        return spooled(str(path), file, format)
+
+
+def spooled(name: str, pipe: IO[bytes], format: str | None = None) -> BinaryIO:
+    """Return what a pipe has as a file that can be read more than once: in memory or, if it is long, on the disk."""
+    file = SpooledTemporaryFile(LONG)  # noqa: SIM115 (the caller closes it)
+    try:
+        file.write(pipe.read(START))
+        limit = _limit(recognised(name, file, format)) or MAX_PIPE
+        file.seek(0, SEEK_END)
+        while content := pipe.read(START):
+            file.write(content)
+            if file.tell() > limit:
+                raise InputError(f"{name}: is larger than {limit >> 20} MB; split it")
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    return cast(BinaryIO, file)
+
+
+def _unreadable(name: str, error: OSError) -> InputError:
+    return InputError(f"{name}: cannot be read ({error.strerror or error}); check its name and permissions")
+
+
+def recognised(name: str, file: IO[bytes], format: str | None = None) -> FileType | None:
+    """Return the type of an open file by its beginning; None for packages, which are recognised by their parts."""
+    file.seek(0)
+    start = file.read(START)
+    if format:
+        return find(format)
+    return None if start.startswith(b"PK") else detect(name, start)
+
+
+def _limit(filetype: FileType | None) -> int | None:
+    """Return how large a file may be, in bytes; None: of any size."""
+    if filetype is plain_text.FILETYPE:
+        return None
+    return MAX_PACKAGE if filetype is None or filetype.is_package else MAX_BYTES
+
+
+def is_long_text(name: str, file: IO[bytes], format: str | None = None) -> bool:
+    """Return whether an open file is plain text that is to be read in pieces."""
+    return file.seek(0, SEEK_END) > LONG and recognised(name, file, format) is plain_text.FILETYPE
+
+
+def read_stream(
+    name: str, file: IO[bytes], format: str | None = None, options: ReadOptions | None = None
+) -> FileDocument:
+    """Read an open file as documents of segments; one that is too large is refused before it is read."""
+    try:
+        size = file.seek(0, SEEK_END)
+        limit = _limit(recognised(name, file, format)) or MAX_BYTES
+        if size > limit:
+            raise InputError(f"{name}: is larger than {limit >> 20} MB; split it")
+        file.seek(0)
+        content = file.read(limit)
+    except OSError as error:
+        raise _unreadable(name, error) from None
+    return read_bytes(name, content, format, options)
 
 
 def read_bytes(

@@ -116,7 +116,7 @@ class SubtitleDocument(FileDocument):
         tags = _tags_of(cue, start, end)
         local = [Tag(tag.kind, tag.key, tag.position - start) for tag, _ in tags]
         raw = {(tag.kind, tag.key): data for tag, data in tags}
-        lines = old.split("\n")
+        lines = [line for line in old.split("\n") if line.strip()]
         if len(lines) > 1:
             cuts = split_by_share(new, [len(line) for line in lines])
             new = "\n".join(new[first:last] for first, last in cuts if first < last)

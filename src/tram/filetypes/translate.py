@@ -79,6 +79,12 @@ class FileReport:
     repaired: int = 0  # segments in which a placeholder was missing or doubled
     sentences: list[SentenceReport] = field(default_factory=list)
 
+    def add(self, other: "FileReport") -> None:
+        """Add the report of the next piece of the same document."""
+        for name, value in vars(other).items():
+            if name != "documents" or not self.documents:
+                setattr(self, name, getattr(self, name) + value)
+
 
 def translate_file(
     path: Path,
@@ -102,17 +108,21 @@ def translate_document(document: FileDocument, translate: Translate) -> tuple[by
     return finish(document, translate(document.documents))
 
 
-def finish(document: FileDocument, rows: Iterable[Sequence[Rendition | None]]) -> tuple[bytes, FileReport]:
-    """Return the content of a file with these renditions of its segments, and counts."""
+def finish(
+    document: FileDocument, rows: Iterable[Sequence[Rendition | None]], sentences: bool = True
+) -> tuple[bytes, FileReport]:
+    """Return the content of a file with these renditions of its segments, and counts; on request, its sentences."""
     report = FileReport(len(document.documents), sum(map(len, document.documents)))
     results: list[list[Translation | None]] = []
     for segments, renditions in zip(document.documents, rows, strict=True):
         pairs = zip(segments, renditions, strict=True)
-        results.append([_translation(segment, rendition, report) for segment, rendition in pairs])
+        results.append([_translation(segment, rendition, report, sentences) for segment, rendition in pairs])
     return document.write(results), report
 
 
-def _translation(segment: Segment, rendition: Rendition | None, report: FileReport) -> Translation | None:
+def _translation(
+    segment: Segment, rendition: Rendition | None, report: FileReport, sentences: bool
+) -> Translation | None:
     if rendition is None or not segment.translate:
         report.kept += segment.target is not None
         return None
@@ -124,7 +134,8 @@ def _translation(segment: Segment, rendition: Rendition | None, report: FileRepo
     report.doubtful += doubtful
     report.repaired += is_repaired
     report.placed_by_position += placed.by_position
-    report.sentences.append(_sentence_report(segment, rendition, text, is_repaired, placed.by_position))
+    if sentences:
+        report.sentences.append(_sentence_report(segment, rendition, text, is_repaired, placed.by_position))
     return Translation(text, placed.tags, doubtful, alignment)
 
 

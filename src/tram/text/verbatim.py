@@ -50,12 +50,13 @@ PATTERNS = {
                | (?<![\w./-])(?=[\w-])(?:[\w-]|[./](?=[\w-]))++(?:{AFTER_EXTENSION})(?![./]?\w)""",
     "domain": r"""(?<![\w.-])(?:[a-z0-9-]|\.(?=[a-z0-9-]))++(?<=\.(?:com|org|net|edu|gov|dev))\b
                   (?:/[\w./?=&%\#-]*[\w/])?""",
-    "emoji": r"(?<![\w:]):[a-z][a-z0-9_+-]{1,30}:(?![\w:])",
+    "emoji": r"(?<![\w:]):(?:[a-z][a-z0-9_+-]{1,30}|[+-]1):(?![\w:])",
     "option": r"(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s,;)\]]*[^\s,;.)\]])?|-[A-Za-z0-9](?![\w.,-]))",
     "number": rf"""(?<![\w.,])\d++(?:[.,\u00a0\u202f]\d++)*+[\s\u00a0\u202f]?(?:{UNITS})(?!\w)
                  | [€$£¥]\s?\d++(?:[.,]\d++)*+ | (?<![\w.])v?\d++(?:\.\d++){{2,}}+\b""",
 }
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"  # inside emoji sequences
+DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # right to left, …
 # Letters whose names do not begin with a script, but which Latin text has.
 LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", "ANGSTROM", "OHM")
 
@@ -309,7 +310,7 @@ def _is_foreign(character: str, rules: VerbatimRules) -> bool:
 @lru_cache(maxsize=4096)
 def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
     category = unicodedata.category(character)
-    if category in ("So", "Sm", "Sk", "Co", "Cn"):
+    if category in ("So", "Sm", "Sk", "Co", "Cn") or character in DIRECTION_MARKS:
         return True
     if category[0] == "L" or category == "Nd":
         return not unicodedata.name(character, "LATIN").startswith(scripts)

@@ -61,10 +61,11 @@ nasty = st.lists(st.sampled_from(NASTY), min_size=1, max_size=6).map(" ".join)
 
 
 def structure(content: bytes) -> list[tuple[str, str, int]]:
-    """Everything that a translation must not change: blocks, their nesting, code and HTML."""
+    """Everything that a translation must not change: blocks, their nesting, code and tags."""
     found = []
     for token in PLAIN.parse(content.decode()):
-        kept = token.content if token.type in ("fence", "code_block", "html_block") else ""
+        kept = token.content if token.type in ("fence", "code_block") else ""
+        kept = "".join(re.findall("<[^>]*>", token.content)) if token.type == "html_block" else kept
         found.append((token.type, kept, token.level))
     return found
 
@@ -92,6 +93,30 @@ def translated(content: str, **pairs: str) -> str:
         return [[Rendition(pairs.get(s.readable, s.text)) for s in d] for d in documents]
 
     return translate_document(read_bytes("x.md", content.encode()), translate)[0].decode()
+
+
+def test_the_text_of_html_blocks_is_translated() -> None:
+    content = (
+        '<p align="center">\r\n  <img alt="Old" src="a_b.png"> Old &amp;\r\n  wrapped</p>\r\n\r\n'
+        "- <details><summary>Old</summary>\r\n\r\n  Old\r\n\r\n  </details>\r\n\r\n"
+        "<pre>\r\nOld\r\n\r\nOld\r\n</pre>\r\n\r\n<!-- Old -->\r\n\r\n> <div>\r\n> Old\r\n> </div>\r\n"
+    )
+    new = translated(content, **{"Old": "a < *b*", "Old & wrapped": "c & *d*"})
+    assert new == (
+        '<p align="center">\r\n  <img alt="a &lt; *b*" src="a_b.png"> c &amp; *d*</p>\r\n\r\n'
+        "- <details><summary>a &lt; *b*</summary>\r\n\r\n  a \\< \\*b\\*\r\n\r\n  </details>\r\n\r\n"
+        "<pre>\r\nOld\r\n\r\nOld\r\n</pre>\r\n\r\n<!-- Old -->\r\n\r\n> <div>\r\n> Old\r\n> </div>\r\n"
+    )
+
+
+def test_marks_of_other_tools_are_kept() -> None:
+    content = "An ==old house== and [[the page|its name]] with \u200fa mark.\n"
+    assert translated(content) == content
+    texts = [segment.text for segment in read_bytes("x.md", content.encode()).documents[0]]
+    assert texts == ["An old house and \U0010f000 with a mark."]
+    new = translated(content, **{"An old house and [[the page|its name]] with a mark.": "Ein"})
+    assert new.count("==") == 2
+    assert new.count("\u200f") == 1
 
 
 @pytest.mark.parametrize(
