@@ -356,6 +356,21 @@ def test_other_hosts_and_origins_are_refused(served: Served) -> None:
     assert served.post("/translate", data=fields, headers={"Origin": served.url}).status_code == 200
 
 
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "file://", "*", "://"])
+def test_a_strange_origin_is_refused(served: Served, origin: str) -> None:
+    fields = {"q": "Tea!", "source": "en", "target": "de"}
+    assert served.post("/translate", data=fields, headers={"Origin": origin}).status_code == 403
+
+
+def test_head_is_answered_like_get_and_a_wrong_method_with_the_right_ones(served: Served) -> None:
+    for path in ("/", "/health", "/languages", "/page/app.js", "/sessions/none"):
+        got, asked = served.get(path), served.request("HEAD", path)
+        assert (asked.status_code, asked.content) == (got.status_code, b"")
+        assert asked.headers["Content-Length"] == got.headers["Content-Length"]
+    wrong = served.get("/translate")
+    assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
+
+
 def test_pages_of_sites_that_are_named_may_use_it(translator: Translator) -> None:
     site = "https://site.example"
     with serving(translator, ServiceSettings(origins=(site,), hosts=HOSTS, grace=5)) as named:

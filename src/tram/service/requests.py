@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service
+from tram.service.texts import is_encodable
 
 M = TypeVar("M", bound=BaseModel)
 SCHEMES = ("bearer ", "deepl-auth-key ")
@@ -93,12 +94,8 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def _check_text(value: Any) -> None:
-    """Refuse a lone surrogate, which JSON can write but no encoding can."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Problem(400, "Invalid request: the text contains a lone surrogate") from None
+    if isinstance(value, str) and not is_encodable(value):
+        raise Problem(400, "Invalid request: the text contains a lone surrogate")
 
 
 def checked(kind: type[M], values: dict[str, Any]) -> M:
