@@ -183,6 +183,11 @@ def test_deepl_languages_and_usage(served: Served) -> None:
     assert client.get_usage().character.count == before + 4
 
 
+@pytest.mark.parametrize("path", ["/v2/usage", "/v2/languages?type=target", "/languages", "/metrics"])
+def test_a_type_without_a_body_does_not_matter(served: Served, path: str) -> None:
+    assert served.get(path, headers={"Content-Type": "application/json"}).status_code == 200
+
+
 def test_deepl_documents(served: Served) -> None:
     result = io.BytesIO()
     content = io.BytesIO(b"The old miller waits.\n\nTea!\n")

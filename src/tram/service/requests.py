@@ -51,6 +51,8 @@ async def read_fields(request: Request, repeated: tuple[str, ...] = ()) -> Field
     """Return the fields of a request; repeated: names of those that a form may have several times, as lists."""
     query: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "GET":
+        kind = ""  # some clients name the type of the body that they do not send
     if kind == "application/json" or kind.endswith("+json"):
         return Fields(await _json(request), is_json=True)
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
