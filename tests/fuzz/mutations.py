@@ -264,7 +264,8 @@ def cluttered(draw: random.Random, folder: Path, files: list[Path]) -> None:
 
 def misplaced(draw: random.Random, path: Path, others: list[Path], endless: tuple[str, ...]) -> None:
     """Put something else where a file is: nothing, a folder, a link, a device, another file, or something endless."""
-    other = draw.choice([each for each in others if each.is_file() and each.stat().st_size < 1 << 24])
+    small = [each for each in others if each.is_file() and each.stat().st_size < 1 << 24]
+    other = draw.choice([each for each in small if each.stat().st_mode & 0o400])
 
     def link(target: Path | str) -> Callable[[], None]:
         return lambda: path.symlink_to(target)
