@@ -7,6 +7,7 @@ import random
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -16,7 +17,7 @@ from libretranslatepy import LibreTranslateAPI
 
 from served import HOSTS, Served, quick_translator, serving
 from tram.service.keys import Limits
-from tram.service.service import ServiceSettings
+from tram.service.service import FILES_AT_ONCE, ServiceSettings
 from tram.translation.translator import Translator
 
 TEXT = "The old miller waits. A small fox sings.\n\nOur teacher sleeps."
@@ -143,6 +144,19 @@ def test_a_file_comes_back_in_its_format(served: Served) -> None:
     assert download.text.startswith("# ")
     assert "**" in download.text
     assert "letter.de.md" in download.headers["Content-Disposition"]
+
+
+def test_files_that_are_translated_keep_no_other_file_waiting(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def translate(translator: object, document: object) -> bytes:
+        with ExitStack() as stack:  # all of them could be read now
+            for _ in range(FILES_AT_ONCE):
+                assert served.service.files.acquire(blocking=False)
+                stack.callback(served.service.files.release)
+        return b"Tee!"
+
+    monkeypatch.setattr("tram.service.libretranslate.translate_upload", translate)
+    files = {"file": ("letter.txt", b"Tea!")}
+    assert served.post("/translate_file", data={"source": "en", "target": "de"}, files=files).status_code == 200
 
 
 def test_settings_of_libretranslates_page(served: Served) -> None:
