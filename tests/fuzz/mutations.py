@@ -226,7 +226,10 @@ def misplaced_folder(draw: random.Random, path: Path) -> None:
         case 5:
             path.chmod(0)
         case _:
-            path.rename(path.with_name(draw.choice([path.name + "x", path.name.lstrip("0") or "0", "9" * 30, "٣"])))
+            renamed = path.with_name(draw.choice([path.name + "x", path.name.lstrip("0") or "0", "9" * 30, "٣"]))
+            if renamed != path:
+                shutil.rmtree(renamed, ignore_errors=True)  # of an earlier case
+                path.rename(renamed)
 
 
 def cluttered(draw: random.Random, folder: Path, files: list[Path]) -> None:
