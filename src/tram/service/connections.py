@@ -36,12 +36,12 @@ class Connection(H11Protocol):
         """Read more of a request."""
         super().data_received(data)
         if not self._is_idle:
-            self._idle = _cancelled(self._idle)
+            _cancel(self._idle)
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request, which may have been read already."""
         super().on_response_complete()
-        self._idle = _cancelled(self._idle)
+        _cancel(self._idle)
         if self._is_idle:  # longer where the end of the answer is still to be sent
             unsent = self.transport.get_write_buffer_size()
             self._idle = self._abort_after(self.send_seconds if unsent else self.head_seconds)
@@ -54,17 +54,18 @@ class Connection(H11Protocol):
     def resume_writing(self) -> None:
         """Go on sending to a client that reads."""
         super().resume_writing()
-        self._unread = _cancelled(self._unread)
+        _cancel(self._unread)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         super().connection_lost(exc)
-        self._idle, self._unread = _cancelled(self._idle), _cancelled(self._unread)
+        _cancel(self._idle)
+        _cancel(self._unread)
 
     def _abort_after(self, seconds: float) -> asyncio.TimerHandle:
         return self.loop.call_later(seconds, self.transport.abort)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
