@@ -51,9 +51,10 @@ async def read_fields(request: Request, repeated: tuple[str, ...] = ()) -> Field
     """Return the fields of a request; repeated: names of those that a form may have several times, as lists."""
     query: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if request.method == "GET":
-        kind = ""  # some clients name the type of the body that they do not send
-    if kind == "application/json" or kind.endswith("+json"):
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if is_json and request.method == "GET" and not await request.body():
+        is_json = False  # some clients name the type of the body that they do not send; DeepL's sends a form with GET
+    if is_json:
         return Fields(await _json(request), is_json=True)
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         return Fields(query | {name: request.query_params.getlist(name) for name in repeated if name in query})
