@@ -3,20 +3,24 @@
     python runs/service/mixed.py [--minutes 30] [--clients 16] [--compare 100] [--model DIR] [--json FILE] [--core 0]
 
 Clients translate and correct in sessions, translate letters and lists, disconnect, send oversize bodies and bad JSON,
-read slowly, and guess ids. Wanted: no answer 500, memory that does not grow, no number of one request in the answer to
-another, and translations like those of the same documents alone.
+read slowly, leave streams, and guess ids. Wanted: no answer 500, memory that does not grow, no number of one request in
+the answer to another, and translations like those of the same documents alone. What was seen so far is written every
+minute, and at the end, also if SIGTERM or Ctrl-C comes before.
 """
 
 import argparse
+import http.client
 import json
 import random
+import signal
 import socket
 import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,65 +39,102 @@ class Seen:
     pairs: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass
+class Tally:
+    """What all clients saw together, and the memory of the server."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    leaks: list[str] = field(default_factory=list)
+    kept: int = 0  # answers with their own number
+    documents: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
+    rss: list[tuple[float, int]] = field(default_factory=list)  # minutes, kB
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, seen: Seen, own: int, leaks: list[str]) -> None:
+        """Count an answer."""
+        with self.lock:
+            self.statuses[seen.status] += 1
+            self.leaks += leaks
+            self.kept += str(own) in seen.text
+            if seen.pairs:
+                self.documents.append(seen.pairs)
+
+    def result(self) -> dict[str, Any]:
+        """Return the numbers. The memory is compared over the second fifth of the time and the last."""
+        with self.lock:
+            rss = [size for _, size in self.rss]
+            parts = rss[len(rss) // 5 : 2 * len(rss) // 5 + 1], rss[-(len(rss) // 5 + 1) :]
+            early, late = (statistics.median(part) for part in parts)
+            return {
+                "minutes": round(self.rss[-1][0], 1),
+                "requests": self.statuses.total(),
+                "answers": dict(sorted(self.statuses.items())),
+                "server_errors": errors(self.statuses),
+                "rss_kb": {"early": early, "late": late, "growth": late / early - 1},
+                "rss_kb_each_minute": [self._at(minute) for minute in range(int(self.rss[-1][0]) + 1)],
+                "with_own_number": self.kept,
+                "with_foreign_number": len(self.leaks),
+            }
+
+    def _at(self, minute: int) -> int:
+        return next(size for when, size in self.rss if when >= minute)
+
+
 def mixed(options: argparse.Namespace) -> dict[str, Any]:
     """Run good and bad clients together and watch statuses, memory and planted numbers.
 
     Numbers of other requests must not appear. Translations are compared with those of the same documents alone.
     """
     server = Server(options.model, options.core)
-    end = time.monotonic() + 60 * options.minutes
-    statuses: Counter[str] = Counter()
-    planted, leaks, kept = Planted(), list[str](), 0
-    documents: list[tuple[tuple[str, str], ...]] = []
-    rss: list[int] = []
+    start, tally, planted = time.monotonic(), Tally(), Planted()
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
     kinds: list[Callable[[Server, random.Random, int], Seen]] = [
-        *[good_session] * 6, one_text, one_list, disconnect, oversize, bad_json, slow_reader, wrong_session,
+        *[good_session] * 6, one_text, one_list, disconnect, leave_stream, oversize, oversize_pieces, bad_json,
+        slow_reader, wrong_session,
     ]  # fmt: skip
 
     def run(seed: int) -> None:
-        nonlocal kept
         draw = random.Random(seed)
-        while time.monotonic() < end:
+        while not over.is_set():
             own = planted.new(draw)
-            seen = draw.choice(kinds)(server, draw, own)
-            statuses[seen.status] += 1
-            leaks.extend(planted.foreign(seen.text, own))
-            kept += str(own) in seen.text
-            if seen.pairs:
-                documents.append(seen.pairs)
+            try:
+                seen = draw.choice(kinds)(server, draw, own)
+            except (OSError, http.client.HTTPException, LookupError, ValueError, TypeError) as error:
+                seen = Seen(f"client {type(error).__name__}")
+            tally.add(seen, own, planted.foreign(seen.text, own))
 
     def watch() -> None:
-        while time.monotonic() < end:
-            rss.append(server.rss)
-            time.sleep(min(5.0, 6 * options.minutes))
+        while (minutes := (time.monotonic() - start) / 60) < options.minutes and not over.is_set():
+            tally.rss.append((minutes, server.rss))
+            if len(tally.rss) % 12 == 0:
+                write_result(options.json, "mixed", {**tally.result(), "finished": False})
+            over.wait(min(5.0, 6 * options.minutes))
+        over.set()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     together(run, options.clients)
     watcher.join()
+    documents = tally.documents
     compared = random.Random(0).sample(documents, min(options.compare, len(documents)))
     differing = [pairs for pairs in compared if alone(server, [source for source, _ in pairs]) != pairs]
     code = server.stop()
-    early, late = (
-        statistics.median(part) for part in (rss[len(rss) // 5 : 2 * len(rss) // 5 + 1], rss[-len(rss) // 5 :])
-    )
-    growth = late / early - 1
-    print(f"answers: {dict(sorted(statuses.items()))}")
-    print(f"RSS {early / 1e3:.0f} MB early, {late / 1e3:.0f} MB late: {growth:+.1%}; exit code {code}")
-    print(f"answers with their own number: {kept}; with another request's: {len(leaks)}")
+    result = tally.result()
+    rss = result["rss_kb"]
+    print(f"answers: {result['answers']}")
+    print(f"RSS {rss['early'] / 1e3:.0f} MB early, {rss['late'] / 1e3:.0f} MB late: {rss['growth']:+.1%}; exit {code}")
+    print(f"answers with their own number: {tally.kept}; with another request's: {len(tally.leaks)}")
     print(f"documents translated otherwise than alone: {len(differing)} of {len(compared)}")
-    print(f"answers 5xx other than 503: {errors(statuses)}")
+    print(f"answers 5xx other than 503: {result['server_errors']}")
     return {
-        "minutes": options.minutes,
+        **result,
         "clients": options.clients,
-        "answers": dict(sorted(statuses.items())),
-        "server_errors": errors(statuses),
-        "rss_kb": {"early": early, "late": late, "growth": growth},
-        "with_own_number": kept,
-        "with_foreign_number": len(leaks),
         "compared_with_alone": len(compared),
         "differing_from_alone": differing,
         "exit_code": code,
+        "finished": result["minutes"] >= 0.99 * options.minutes,
     }
 
 
@@ -174,10 +215,45 @@ def disconnect(server: Server, draw: random.Random, planted: int) -> Seen:
     return Seen("disconnect")
 
 
+def leave_stream(server: Server, draw: random.Random, planted: int) -> Seen:
+    """Read the events of a session slowly, and go before the last."""
+    client = Client(server)
+    status, made = client.send("POST", "/sessions", {})
+    if status != 201:
+        return Seen(f"leave-stream {status}")
+    path = f"/sessions/{made['id']}"
+    text = f"{sentence(draw, planted)}\n{LETTER * 2}"
+    with closing(http.client.HTTPConnection(server.address, timeout=TIMEOUT)) as connection:
+        body = json.dumps({"q": text, "stream": True})
+        connection.request("POST", f"{path}/translate", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        events = ""
+        for _ in range(draw.randint(1, 10)):
+            events += answer.read1(100).decode(errors="replace")
+            time.sleep(0.1)
+    client.send("DELETE", path)
+    client.connection.close()
+    return Seen(f"leave-stream {answer.status}", events)
+
+
 def oversize(server: Server, draw: random.Random, planted: int) -> Seen:
     """Send far too much."""
     status, _ = Client(server).send("POST", "/translate", {"q": "x" * 5_000_000, "source": "en", "target": "de"})
     return Seen(f"oversize {status}")
+
+
+def oversize_pieces(server: Server, draw: random.Random, planted: int) -> Seen:
+    """Send far too much without saying how much."""
+    client = Client(server)
+    pieces = (b"x" * 100_000 for _ in range(80))
+    with suppress(BrokenPipeError, ConnectionResetError):  # refused before all of it was sent
+        client.connection.request("POST", "/translate", pieces, {"Content-Type": "application/json"})
+    try:
+        status = str(client.connection.getresponse().status)
+    except ConnectionResetError:  # the answer was lost, because the server does not read the rest
+        status = "reset"
+    client.connection.close()
+    return Seen(f"oversize-pieces {status}")
 
 
 def bad_json(server: Server, draw: random.Random, planted: int) -> Seen:

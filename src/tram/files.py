@@ -273,6 +273,26 @@ def _try_lock(descriptor: int) -> bool | None:
 # What is read.
 
 
+def exists(path: Path) -> bool:
+    """Return whether there is anything at a path; refuse one below a folder that may not be looked into."""
+    with _readable(path):
+        return path.exists()
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the sorted names of what is in a folder; none if there is no such folder."""
+    with _readable(folder):
+        return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions") from None
+
+
 def regular_file(path: Path, largest: int | None = None) -> Path:
     """Return the path of a file to read; refuse what would never end or block: pipes, devices, folders, huge files.
 

@@ -11,13 +11,22 @@ import torch
 
 from conftest import TINY, made_up, write_pair
 from fuzz.arrays import damaged_npy, damaged_safetensors
-from fuzz.mutations import damaged_bytes, damaged_json, damaged_text, misplaced
+from fuzz.mutations import (
+    cluttered,
+    damaged_bytes,
+    damaged_json,
+    damaged_text,
+    misplaced,
+    misplaced_folder,
+    re_encoded,
+)
 from tram.config import MemoryConfig
 from tram.data.prepare import PrepareSettings, prepare
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 
 SENTENCE = "A small fox sings."
+TEXTS = {".yaml", ".yml", ".json", ".jsonl", ".tsv"}
 SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
 
 
@@ -29,7 +38,9 @@ def damaged_file(draw: random.Random, path: Path) -> None:
         ".json": damaged_json,
         ".npy": damaged_npy,
     }
-    if path.suffix in {".yaml", ".yml"} and draw.random() < 0.7:
+    if path.suffix in TEXTS and draw.random() < 0.03:
+        path.write_bytes(re_encoded(draw, data))
+    elif path.suffix in {".yaml", ".yml"} and draw.random() < 0.7:
         path.write_bytes(damaged_text(draw, data.decode()).encode("utf-8", "surrogatepass"))
     elif path.suffix == ".jsonl" and draw.random() < 0.7:
         lines = data.splitlines()
@@ -44,6 +55,7 @@ class Kind:
     """Folders of good files, of one of which each case gets a damaged copy."""
 
     endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
+    folders = True  # whether whole folders are damaged too
 
     def __init__(self, folder: Path) -> None:
         """Make the good files in folders in `folder`/good."""
@@ -68,18 +80,44 @@ class Kind:
     def case(self, seed: int) -> None:
         """Damage a copy and use it."""
         draw = random.Random(seed)
-        shutil.rmtree(self.bad, ignore_errors=True)
+        _remove(self.bad)
         self.chosen = draw.choice(sorted(os.listdir(self.good)))
         shutil.copytree(self.good / self.chosen, self.bad)
         files = [path for path in sorted(self.bad.rglob("*")) if path.is_file()]
-        for path in draw.sample(files, min(draw.choice([1, 1, 1, 2]), len(files))):
-            if draw.random() < 0.1:
-                misplaced(draw, path, files, self.endless)
-            else:
-                damaged_file(draw, path)
+        kind = draw.random() if self.folders else 1.0
+        if kind < 0.02:
+            misplaced_folder(draw, draw.choice(sorted({self.bad, *(path.parent for path in files)})))
+        elif kind < 0.04:
+            cluttered(draw, draw.choice(sorted({path.parent for path in files})), files)
+        elif kind < 0.08:
+            self.exchange(draw, draw.choice(files))
+        else:
+            for path in draw.sample(files, min(draw.choice([1, 1, 1, 2]), len(files))):
+                if draw.random() < 0.1:
+                    misplaced(draw, path, files, self.endless)
+                else:
+                    damaged_file(draw, path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.use(draw)
+
+    def exchange(self, draw: random.Random, path: Path) -> None:
+        """Put a good file of the same kind, but of another folder, in the place of one."""
+        others = [each for each in self.good.rglob(f"*{path.suffix}") if each.is_file()]
+        path.write_bytes(draw.choice([each for each in others if each.name == path.name] or others).read_bytes())
+
+
+def _remove(path: Path) -> None:
+    """Remove whatever is at a path, also folders that nobody may read."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(0o700)
+    for folder, names, _ in os.walk(path):
+        for each in (os.path.join(folder, name) for name in names):
+            if not os.path.islink(each):
+                os.chmod(each, 0o700)
+    shutil.rmtree(path)
 
 
 class WithText(Kind):

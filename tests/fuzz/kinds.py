@@ -25,6 +25,7 @@ from tram.config import Config, FinetuneConfig, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
+from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
@@ -187,6 +188,83 @@ class Checkpoints(WithText):
         self.trainers[self.chosen] = trainer  # a run that failed is over
 
 
+class Runs(WithText):
+    """The whole folder of a run, which is continued for one more update."""
+
+    def make(self) -> None:
+        from tram.training.run import train
+
+        data = self.good.parent / "data"
+        self.prepare(data)
+        stage = {"updates": 2, "tokens": 64, "checkpoint_every": 1, "evaluate_every": 1, "patience": 0, "warmup": 1}
+        finetune = stage | {"memory": {"slots": 2}, "window": [1, 2], "documents": 2, "average": 2}
+        values = {"data": str(data), "model": TINY.model_dump(), "train": stage, "finetune": finetune}
+        train(Config.model_validate(values | {"output": str(self.good / "run")}))
+        more = values | {"finetune": finetune | {"updates": 3}, "output": str(self.bad)}
+        self.config = Config.model_validate(more)
+
+    def use(self, draw: random.Random) -> None:
+        from tram.training.run import train
+
+        train(self.config)
+
+
+class Sessions(WithText):
+    """A stored session of the service, which is corrected and continued."""
+
+    def make(self) -> None:
+        from tram.service.scheduler import Scheduler
+        from tram.service.sessions import Session, correct, translate
+        from tram.service.shared import SharedTranslator
+        from tram.service.store import SessionStore
+
+        data = self.good.parent / "data"
+        self.prepare(data)
+        self.scheduler = Scheduler(Translator(*self.model(data), beam=2, guards=False))
+        self.translator = SharedTranslator(self.scheduler)
+        self.initial = self.scheduler.translator.start()
+        store = SessionStore(self.initial, self.variant("one"))
+        session = Session.new("anonymous", self.initial)
+        self.id = session.id
+        store.add(session, 0)
+        with store.opened(self.id, "anonymous") as opened:
+            list(translate(opened, self.translator, f"{SENTENCE} No.\n\nWhy?", 2, 100))
+            list(correct(opened, self.translator, 1, "Nein.", 2))
+
+    def use(self, draw: random.Random) -> None:
+        from tram.service.errors import Problem
+        from tram.service.session_api import SentenceModel
+        from tram.service.sessions import correct, state_of, translate
+        from tram.service.store import SessionStore
+
+        try:
+            store = SessionStore(self.initial, self.bad)
+            with store.opened(self.id, "anonymous") as session:
+                assert isinstance(session.text, str)
+                [SentenceModel.of(sentence) for sentence in session.sentences]
+                list(translate(session, self.translator, "No.", 2, 100))
+                list(correct(session, self.translator, 0, "Nein.", 2))
+                state_of(session, self.translator)
+        except Problem as refusal:
+            raise InputError(refusal.message) from None
+
+
+class KeyFiles(Kind):
+    """A file of keys."""
+
+    def make(self) -> None:
+        key, digest = "0123456789abcdef" * 2, "9f86d081884c7d659a2feaa0c55ad015" * 2
+        text = f"keys:\n  - {{name: one, key: {key}, requests_per_minute: 300}}\n  - name: two\n    sha256: {digest}\n"
+        (self.variant("two") / "keys.yaml").write_text(text)
+
+    def use(self, draw: random.Random) -> None:
+        from tram.service.keys import Keys, Limits
+
+        keys = Keys.load(self.bad / "keys.yaml", Limits())
+        assert keys.required
+        assert keys.largest_file > 0
+
+
 class Suites(Kind):
     """Suites of every kind."""
 
@@ -272,6 +350,9 @@ KINDS: dict[str, type[Kind]] = {
     "models": Models,
     "prepared": Prepared,
     "checkpoints": Checkpoints,
+    "runs": Runs,
+    "sessions": Sessions,
+    "keys": KeyFiles,
     "suites": Suites,
     "corpora": Corpora,
     "imports": Imports,

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ STRANGE = [
         "? [a, b]\n: c",
         "{[a]: b}",
     ),
+    *("/dev/zero", "/dev/null", "config.yaml", "base.yaml", "~", "~root/x", "file:///x", "-", "con", "a" * 100_000),
     *("{x: &b [0, 0], y: *b}", "{&a a: *a}", "<<: {seed: 1}", "{<<: [{a: 1}, {b: 2}]}", "𝔘𝔫𝔦", "ｓｅｅｄ", "٣", "１２"),
 ]
 VALUES: list[Any] = [
@@ -75,6 +77,18 @@ def damaged_bytes(draw: random.Random, data: bytes) -> bytes:
     return bytes(content)
 
 
+ENCODINGS = ("utf-16", "utf-16-be", "utf-32", "utf-8-sig", "latin-1", "cp037", "utf-7", "cp1252")
+LINE_ENDS = ("\r\n", "\r", "\x85", "\u2028", "\n\n", "\n\0", "\x0b", "")
+
+
+def re_encoded(draw: random.Random, data: bytes) -> bytes:
+    """Write a whole text in another encoding, or with other line ends."""
+    text = data.decode("utf-8", "replace")
+    if draw.random() < 0.5:
+        return text.encode(draw.choice(ENCODINGS), "replace")
+    return text.replace("\n", draw.choice(LINE_ENDS)).encode()
+
+
 def damaged_text(draw: random.Random, text: str) -> str:
     """Give some lines of YAML strange values, keys, places or indentation."""
     if draw.random() < 0.02:
@@ -99,22 +113,33 @@ def damaged_text(draw: random.Random, text: str) -> str:
     return "\n".join(lines)
 
 
-def damaged_value(draw: random.Random, value: Any) -> Any:  # noqa: PLR0911 (one for each kind of damage)
+def damaged_value(draw: random.Random, value: Any) -> Any:  # noqa: PLR0911, PLR0912 (one for each kind of damage)
     """Replace, remove, rename or add one value somewhere inside a JSON value."""
     if isinstance(value, dict) and value and draw.random() < 0.9:
         key = draw.choice(list(value))
-        match draw.randrange(8):
+        other = draw.choice(list(value))
+        match draw.randrange(9):
             case 0:
                 return {name: each for name, each in value.items() if name != key}
             case 1:
                 return {(f"{name}x" if name == key else name): each for name, each in value.items()}
             case 2:
                 return {**value, draw.choice(["", "x", "\0", key * 2]): draw.choice(VALUES)}
+            case 3:
+                return {**value, key: value[other], other: value[key]}
             case _:
                 return {**value, key: damaged_value(draw, value[key])}
     if isinstance(value, list) and value and draw.random() < 0.9:
-        at = draw.randrange(len(value))
-        match draw.randrange(6):
+        at, other = draw.randrange(len(value)), draw.randrange(len(value))
+        match draw.randrange(10):
+            case 3:  # the order of merges, for example
+                return draw.sample(value, len(value))
+            case 4:
+                return [value[other if n == at else at if n == other else n] for n in range(len(value))]
+            case 5:
+                return value[:at] + value[at:] * draw.choice([2, 2, 100])
+            case 6:
+                return [*value[:at], value[other], *value[at + 1 :]]
             case 0:
                 return value[:at] + value[at + 1 :]
             case 1:
@@ -181,9 +206,69 @@ def _strange_json(draw: random.Random, data: bytes) -> bytes:
     ).encode(draw.choice(["utf-8", "utf-8", "utf-8", "utf-16", "utf-32"]), "surrogatepass")
 
 
+def misplaced_folder(draw: random.Random, path: Path) -> None:
+    """Put something else where a folder is, or hide it, or give it another name."""
+    match draw.randrange(7):
+        case 0:
+            shutil.rmtree(path)
+        case 1:
+            shutil.rmtree(path)
+            path.write_bytes(draw.choice([b"", b"{}", b"x"]))
+        case 2:
+            shutil.rmtree(path)
+            path.symlink_to(draw.choice([path.name, "no such folder", "/dev/zero", "/dev/null", "/proc/self", ".."]))
+        case 3:
+            shutil.rmtree(path)
+            os.mkfifo(path)
+        case 4:
+            shutil.rmtree(path)
+            path.mkdir()
+        case 5:
+            path.chmod(0)
+        case _:
+            renamed = path.with_name(draw.choice([path.name + "x", path.name.lstrip("0") or "0", "9" * 30, "٣"]))
+            if renamed != path:
+                shutil.rmtree(renamed, ignore_errors=True)  # of an earlier case
+                path.rename(renamed)
+
+
+def cluttered(draw: random.Random, folder: Path, files: list[Path]) -> None:
+    """Add something that does not belong into a folder, under a name that may be mistaken for what does."""
+    other = draw.choice(files)
+    number = draw.choice(["99999999", "00000099", "00000000", "4", "00000004", "９", "1" * 200])
+    path = folder / draw.choice(
+        [
+            *(
+                number,
+                f"{other.name}.tmp",
+                f".{other.name}.0123456789abcdef.tmp",
+                f".{number}.tmp",
+                f"{number}.damaged",
+            ),
+            *(f"x{other.suffix}", other.name.upper(), ".", "adapter.safetensors", "data.json", "\udcff", " ", "\n"),
+        ]
+    )
+    if path.exists():
+        return
+    match draw.randrange(6):
+        case 0:
+            path.mkdir()
+        case 1:
+            path.write_bytes(b"")
+        case 2:
+            path.write_bytes(other.read_bytes())
+        case 3:
+            os.mkfifo(path)
+        case 4:
+            path.symlink_to(draw.choice(["/dev/zero", path.name, str(folder), str(other)]))
+        case _:
+            shutil.copytree(other.parent, path)
+
+
 def misplaced(draw: random.Random, path: Path, others: list[Path], endless: tuple[str, ...]) -> None:
     """Put something else where a file is: nothing, a folder, a link, a device, another file, or something endless."""
-    other = draw.choice([each for each in others if each.is_file() and each.stat().st_size < 1 << 24])
+    small = [each for each in others if each.is_file() and each.stat().st_size < 1 << 24]
+    other = draw.choice([each for each in small if each.stat().st_mode & 0o400])
 
     def link(target: Path | str) -> Callable[[], None]:
         return lambda: path.symlink_to(target)
@@ -205,6 +290,7 @@ def misplaced(draw: random.Random, path: Path, others: list[Path], endless: tupl
         "/dev/null": link("/dev/null"),
         "another": lambda: path.write_bytes(content),
         "huge": lambda: os.truncate(path, 1 << 42),
+        "unreadable": lambda: (path.write_bytes(data), path.chmod(0)),
         "zeros": lambda: path.write_bytes(b"\0" * draw.choice([1, 8, 100, 4096])),
         "below": lambda: (path.mkdir(), (path / path.name).write_bytes(data)),
     }

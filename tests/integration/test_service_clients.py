@@ -7,6 +7,7 @@ import random
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -16,7 +17,7 @@ from libretranslatepy import LibreTranslateAPI
 
 from served import HOSTS, Served, quick_translator, serving
 from tram.service.keys import Limits
-from tram.service.service import ServiceSettings
+from tram.service.service import FILES_AT_ONCE, ServiceSettings
 from tram.translation.translator import Translator
 
 TEXT = "The old miller waits. A small fox sings.\n\nOur teacher sleeps."
@@ -145,6 +146,19 @@ def test_a_file_comes_back_in_its_format(served: Served) -> None:
     assert "letter.de.md" in download.headers["Content-Disposition"]
 
 
+def test_files_that_are_translated_keep_no_other_file_waiting(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def translate(translator: object, document: object) -> bytes:
+        with ExitStack() as stack:  # all of them could be read now
+            for _ in range(FILES_AT_ONCE):
+                assert served.service.files.acquire(blocking=False)
+                stack.callback(served.service.files.release)
+        return b"Tee!"
+
+    monkeypatch.setattr("tram.service.libretranslate.translate_upload", translate)
+    files = {"file": ("letter.txt", b"Tea!")}
+    assert served.post("/translate_file", data={"source": "en", "target": "de"}, files=files).status_code == 200
+
+
 def test_settings_of_libretranslates_page(served: Served) -> None:
     settings = served.get("/frontend/settings").json()
     assert settings["language"]["target"] == {"code": "de", "name": "German"}
@@ -181,6 +195,11 @@ def test_deepl_languages_and_usage(served: Served) -> None:
     before = client.get_usage().character.count
     client.translate_text("Tea!", target_lang="DE")
     assert client.get_usage().character.count == before + 4
+
+
+@pytest.mark.parametrize("path", ["/v2/usage", "/v2/languages?type=target", "/languages", "/metrics"])
+def test_a_type_without_a_body_does_not_matter(served: Served, path: str) -> None:
+    assert served.get(path, headers={"Content-Type": "application/json"}).status_code == 200
 
 
 def test_deepl_documents(served: Served) -> None:
@@ -354,6 +373,21 @@ def test_other_hosts_and_origins_are_refused(served: Served) -> None:
     fields = {"q": "Tea!", "source": "en", "target": "de"}
     assert served.post("/translate", data=fields, headers={"Origin": "http://evil.example"}).status_code == 403
     assert served.post("/translate", data=fields, headers={"Origin": served.url}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "file://", "*", "://"])
+def test_a_strange_origin_is_refused(served: Served, origin: str) -> None:
+    fields = {"q": "Tea!", "source": "en", "target": "de"}
+    assert served.post("/translate", data=fields, headers={"Origin": origin}).status_code == 403
+
+
+def test_head_is_answered_like_get_and_a_wrong_method_with_the_right_ones(served: Served) -> None:
+    for path in ("/", "/health", "/languages", "/page/app.js", "/sessions/none"):
+        got, asked = served.get(path), served.request("HEAD", path)
+        assert (asked.status_code, asked.content) == (got.status_code, b"")
+        assert asked.headers["Content-Length"] == got.headers["Content-Length"]
+    wrong = served.get("/translate")
+    assert (wrong.status_code, wrong.headers["Allow"]) == (405, "POST")
 
 
 def test_pages_of_sites_that_are_named_may_use_it(translator: Translator) -> None:

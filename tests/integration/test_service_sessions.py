@@ -11,12 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import requests
 
 from served import HOSTS, Served, events, quick_translator, serving
+from tram.service import middleware
+from tram.service.connections import Connection
 from tram.service.server import listen
 from tram.service.service import ServiceSettings
 from tram.translation.document_state import DocumentState
@@ -137,6 +140,49 @@ def test_bad_requests(served: Served, method: str, path: str, body: object, stat
     assert set(answer.json()) == {"error"}
 
 
+@pytest.fixture(scope="module")
+def stored(translator: Translator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("sessions")
+    with serving(translator, ServiceSettings(sessions=folder, hosts=HOSTS, grace=5)) as running:
+        yield running
+
+
+LONE = '"\\ud800"'
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/sessions/ID/translate", f'{{"q": {LONE}}}'),
+        ("POST", "/sessions/ID/translate", f'{{"q": ["Tea!", {LONE}]}}'),
+        ("POST", "/sessions/ID/read", f'{{"source": [{LONE}], "target": ["a"]}}'),
+        ("PUT", "/sessions/ID/sentences/0", f'{{"target": {LONE}}}'),
+        ("POST", "/sessions", f'{{"after": {LONE}}}'),
+        ("POST", "/sessions", f'{{"sentences": [{{"source": "a", "target": {LONE}}}]}}'),
+        ("POST", "/sessions", f'{{"sentences": [{{"source": "a", "target": "b", "before": {LONE}}}]}}'),
+        ("POST", "/sessions", '{"sentences": [{"source": "a", "target": "b", "score": NaN}]}'),
+        ("POST", "/sessions/ID/translate", '{"q": "a", "alternatives": 1e999}'),
+        ("POST", "/sessions/ID/translate", f'{{"q": "a", "alternatives": {"9" * 5000}}}'),
+        ("POST", "/sessions/ID/translate", "[" * 100_000),
+        ("POST", "/sessions/ID/translate", "null"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_and_the_session_goes_on(
+    stored: Served, method: str, path: str, body: str
+) -> None:
+    id = stored.session("Tea!")
+    answer = stored.request(method, path.replace("ID", id), data=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (400, {"error"}), answer.text
+    assert stored.post(f"/sessions/{id}/translate", json={"q": "Tea!"}).status_code == 200
+    assert len(stored.get(f"/sessions/{id}").json()["sentences"]) == 2
+
+
+def test_a_body_of_another_type_is_refused_in_a_sentence(served: Served) -> None:
+    path = f"/sessions/{served.session()}/translate"
+    answer = served.post(path, data='{"q": "a"}', headers={"Content-Type": "text/plain"})
+    assert answer.json() == {"error": "Invalid request: the body is no JSON object, or its type is not JSON"}
+
+
 def test_nothing_of_one_session_is_ever_in_another(served: Served, translator: Translator) -> None:
     """Sessions with words of their own, all at once: each one comes back as if it had been alone."""
     draw = random.Random(3)
@@ -204,6 +250,51 @@ def test_a_slow_reader_and_a_half_sent_body_hold_up_nobody(served: Served) -> No
     assert served.post("/translate", data={"q": "Tea!", "source": "en", "target": "de"}).status_code == 200
     for connection in connections:
         connection.close()
+
+
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:30], GET % b"/health" + b"GET"])
+def test_a_connection_without_a_whole_request_is_closed(
+    served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(Connection, "head_seconds", 0.3)
+    connection = raw(served, sent)
+    connection.settimeout(30)
+    with connection, suppress(ConnectionResetError):
+        while connection.recv(10_000):
+            pass
+
+
+def test_a_connection_that_works_for_long_is_not_closed(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "head_seconds", 0.05)
+    body = {"q": "Tea! " * 100, "source": "en", "target": "de"}
+    assert served.post("/translate", json=body).status_code == 200
+
+
+def test_a_client_that_does_not_read_is_dropped(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "send_seconds", 0.5)
+    connections = served.server.server_state.connections
+    wait_for(lambda: not connections)
+    with raw(served, GET % b"/openapi.json" * 500):  # 20 MB, more than any buffer
+        wait_for(lambda: connections)
+        wait_for(lambda: not connections)
+
+
+def test_a_body_that_drips_is_refused(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "BODY_TIMEOUT", 0.5)
+    head = (
+        b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 999\r\n\r\n"
+    )
+    with raw(served, head) as connection:
+        connection.settimeout(0.1)
+        for _ in range(300):  # each byte comes soon after the last one
+            with suppress(TimeoutError):
+                answer = connection.recv(1000)
+                break
+            connection.sendall(b" ")
+    assert answer.startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_full_queue_answers_503_with_retry_after(translator: Translator) -> None:

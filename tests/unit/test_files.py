@@ -14,7 +14,7 @@ import pytest
 
 from tram import files
 from tram.errors import InputError
-from tram.files import check_writable, locked, read_json, replacing, replacing_folder, write_text
+from tram.files import check_writable, locked, names_in, read_json, replacing, replacing_folder, write_text
 
 
 def names(folder: Path) -> set[str]:
@@ -336,3 +336,39 @@ def test_an_error_releases_the_lock(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with locked(tmp_path), pytest.raises(InputError), locked(tmp_path):
         pass
+
+
+# What is read.
+
+
+def test_a_folder_that_may_not_be_looked_into_is_one_sentence(tmp_path: Path) -> None:
+    """In a process of its own, because root has to give up its right to read everything."""
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    (folder / "file").touch()
+    folder.chmod(0)
+    program = f"""
+from pathlib import Path
+from fuzz.run import drop_override
+from tram.errors import InputError
+from tram.files import exists, names_in
+drop_override()
+folder = Path({str(folder)!r})
+for function, path in ((exists, folder / "file"), (names_in, folder)):
+    try:
+        function(path)
+    except InputError as error:
+        print(error)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    folder.chmod(0o700)
+    reason = "cannot be read (Permission denied); change its permissions"
+    assert done.stdout.splitlines() == [f"{folder / 'file'}: {reason}", f"{folder}: {reason}"]
+
+
+def test_what_is_not_a_folder_has_no_names(tmp_path: Path) -> None:
+    (tmp_path / "b").touch()
+    (tmp_path / "a").touch()
+    assert names_in(tmp_path) == ["a", "b"]
+    assert names_in(tmp_path / "a") == names_in(tmp_path / "none") == []

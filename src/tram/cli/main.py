@@ -126,7 +126,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:  # standard output on a full disk, for example
-        print(f"tram: {error}; free some space or choose another location", file=sys.stderr)
+        denied = isinstance(error, PermissionError)
+        remedy = "change its permissions" if denied else "free some space or choose another location"
+        print(f"tram: {error}; {remedy}", file=sys.stderr)
         sys.exit(2)
 
 

@@ -34,7 +34,7 @@ from tram.config.sections import (
 )
 from tram.config.units import SentenceUnit, UnitConfig
 from tram.errors import InputError
-from tram.files import write_text
+from tram.files import exists, write_text
 from tram.yaml_files import parse_yaml, read_yaml, short, short_repr
 
 __all__ = [
@@ -296,7 +296,7 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
     if os.path.realpath(base_file) in {os.path.realpath(each) for each in chain}:
         cycle = " → ".join(map(str, (*chain, base_file)))
         raise InputError(f"{path}: `extends: {base}` is part of a cycle ({cycle}); remove this key")
-    if not base_file.is_file():
+    if not exists(base_file) or not base_file.is_file():
         raise InputError(f"{path}: `extends: {base}`: there is no file {base_file}; give a path relative to {path}")
     inherited, base_files = read_extended(base_file, chain)
     return _merge(inherited, values), [base_file, *base_files]

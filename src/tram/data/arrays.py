@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.errors import InputError
-from tram.files import fingerprint, read_json, regular_file
+from tram.files import exists, fingerprint, read_json, regular_file
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr
@@ -232,7 +232,7 @@ class PreparedData:
         """Open a prepared folder, or say what is wrong with it."""
         folder = Path(folder)
         path = folder / "prepared.json"
-        if not path.exists():
+        if not exists(path):
             raise InputError(f"{folder}: holds no prepared data (no prepared.json); make it with `tram prepare`")
         damaged = InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again")
         try:
@@ -290,7 +290,7 @@ class PreparedData:
     @cached_property
     def special(self) -> SpecialIds:
         """The special ids of the text pipeline."""
-        special = self.text().special if (self.folder / "text.json").exists() else SpecialIds()
+        special = self.text().special if exists(self.folder / "text.json") else SpecialIds()
         if not special.fit(self.vocabulary):
             raise InputError(
                 f"{self.folder / 'text.json'}: has special ids beyond the vocabulary of {self.vocabulary:,}; "

@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
-from tram.files import replacing_folder
+from tram.files import exists, names_in, replacing_folder
 from tram.model.quantised import SCALE, int8_shapes, int8_tensors, is_quantised, matrices, quantise
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
@@ -173,7 +173,7 @@ def replacing_model(
 ) -> Iterator[Path]:
     """Yield a folder for the weights of a model; with everything else in it, it replaces `folder` at the end."""
     folder = Path(folder)
-    present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    present = set(names_in(folder))
     if present and not present & {WEIGHTS, "config.yaml"}:
         raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another folder")
     with replacing_folder(folder) as temporary:
@@ -193,9 +193,9 @@ def find_model(folder: Path | str) -> Path:
     """Return the model folder that a path means: itself, or that of the last finished stage of a run."""
     folder = Path(folder)
     for candidate in (folder, folder / "finetune" / "model", folder / "train" / "model"):
-        if (candidate / WEIGHTS).exists() and (candidate / "config.yaml").exists():
+        if exists(candidate / WEIGHTS) and exists(candidate / "config.yaml"):
             return candidate
-    if not folder.exists():
+    if not exists(folder):
         raise InputError(f"{folder}: there is no such folder; give a model folder or the output of `tram train`")
     raise InputError(f"{folder}: is no model folder (config.yaml and {WEIGHTS}); give one or let the training finish")
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tram.config import Config, ContextConfig, FinetuneConfig, ModelConfig, Section, checked
 from tram.errors import InputError
-from tram.files import replacing_folder, write_json
+from tram.files import exists, replacing_folder, write_json
 from tram.model.folder import (
     WEIGHTS,
     find_model,
@@ -85,7 +85,7 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
             f"{folder}: its other weights are not those of {start}, because they were trained, too; set "
             "finetune.freeze: base for an adapter, or keep the whole model with `tram export tram`"
         )
-    text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+    text = TextPipeline.load(folder) if exists(folder / "text.json") else None
     origin = None if text is None or text.pretrained is None else text.pretrained.origin
     about = AdapterFile(
         base_model=origin.name if origin else (start or folder).resolve().name,

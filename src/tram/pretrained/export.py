@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tram.config import ModelConfig
 from tram.errors import InputError
-from tram.files import replacing_folder
+from tram.files import exists, replacing_folder
 from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
@@ -94,7 +94,7 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
             f"{folder}: has a context module, which transformers does not know; add --without-context to leave it out, "
             "or use `tram export adapter` to keep it"
         )
-    text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+    text = TextPipeline.load(folder) if exists(folder / "text.json") else None
     config = about.model.without_context()
     names = parameter_shapes(config, about.vocabulary)
     tensors = converted(load_tensors(folder / WEIGHTS))

@@ -4,7 +4,7 @@ app = create_app(Service(Translator.load()))
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -112,10 +112,16 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def answer(request: Request, status: int, message: str, retry_after: int | None = None) -> JSONResponse:
+    def answer(
+        request: Request,
+        status: int,
+        message: str,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JSONResponse:
         name = "message" if request.url.path.startswith("/v2/") else "error"
-        headers = None if retry_after is None else {"Retry-After": str(retry_after)}
-        return JSONResponse({name: message}, status, headers)
+        more = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        return JSONResponse({name: message}, status, {**(headers or {}), **more})
 
     async def problem(request: Request, error: Any) -> JSONResponse:
         status, is_deepl = error.status, request.url.path.startswith("/v2/")
@@ -136,10 +142,12 @@ def _add_errors(app: FastAPI) -> None:
         if first["type"] == "json_invalid":
             return answer(request, 400, "Invalid JSON format")
         where = ".".join(str(part) for part in first["loc"][1:4])
+        if not where:
+            return answer(request, 400, "Invalid request: the body is no JSON object, or its type is not JSON")
         return answer(request, 400, f"Invalid request: {where}: {first['msg']}")
 
     async def http(request: Request, error: Any) -> JSONResponse:
-        return answer(request, error.status_code, str(error.detail))
+        return answer(request, error.status_code, str(error.detail), headers=error.headers)
 
     async def gone(request: Request, error: Any) -> Response:
         return Response(status_code=CLIENT_GONE)

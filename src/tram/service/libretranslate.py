@@ -218,8 +218,8 @@ def _translate_file(service: Service, client: Client, translator: SharedTranslat
     assert upload is not None
     with service.files:
         document = open_upload(upload.name, upload.content, service.options, client.limits.file_bytes)
-        service.usage.count_characters(client, characters(document), client.limits.file_characters)
-        content = translate_upload(translator, document)
+    service.usage.count_characters(client, characters(document), client.limits.file_characters)
+    content = translate_upload(translator, document)  # long files are translated beside short ones
     return service.uploads.keep(translated_name(upload.name, service.languages.target), content, client.owner)
 
 

@@ -5,7 +5,6 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 log = logging.getLogger(__name__)
 Observe = Callable[[str, int, float], None]
 BODY_TIMEOUT = 30.0  # seconds without another piece of a body
+SLOWEST = 5_000  # bytes per second of a body, after the first BODY_TIMEOUT
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -70,7 +70,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, headers = time.monotonic(), 0, Headers(scope=scope)
+        start, status, headers, asked = time.monotonic(), 0, Headers(scope=scope), scope
         origin = headers.get("origin", "")
 
         async def answer(message: Message) -> None:
@@ -86,7 +86,9 @@ class Guard:
                 await answer({"type": "http.response.start", "status": 204, "headers": []})
                 await answer({"type": "http.response.body"})
                 return
-            await self.app(scope, self._limited(scope, headers, receive), answer)
+            # Whatever can be got can be asked about; the server leaves out the body of an answer to HEAD
+            asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+            await self.app(asked, self._limited(scope, receive), answer)
         except Refused as refusal:
             if not status:
                 await _refuse(answer, scope["path"], refusal)
@@ -95,7 +97,7 @@ class Guard:
             if not status:
                 await _refuse(answer, scope["path"], Refused(500, "Internal error; it was logged"))
         finally:
-            route = scope.get("route")
+            route = asked.get("route")
             self.observe(getattr(route, "path", "other"), status or 499, time.monotonic() - start)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
@@ -111,21 +113,22 @@ class Guard:
             raise Refused(413, f"The request is larger than {self._limit(scope)} bytes")
 
     def _is_allowed(self, origin: str, host: str) -> bool:
-        return origin in self.origins or "*" in self.origins or urlsplit(origin).netloc == host
+        return origin in self.origins or "*" in self.origins or origin.partition("://")[2] == host
 
     def _limit(self, scope: Scope) -> int:
         return self.max_upload if scope["path"] in self.uploads else self.max_body
 
-    def _limited(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Return `receive` with a limit on the body and on the time that the client takes for it."""
-        size, complete = 0, False
+        start, size, complete = time.monotonic(), 0, False
 
         async def receive_limited() -> Message:
             nonlocal size, complete
             if complete:
                 return await receive()
+            end = start + BODY_TIMEOUT + size / SLOWEST
             try:
-                message = await asyncio.wait_for(receive(), BODY_TIMEOUT)
+                message = await asyncio.wait_for(receive(), min(BODY_TIMEOUT, max(end - time.monotonic(), 0)))
             except TimeoutError:
                 raise Refused(408, "The request took too long to arrive") from None
             size += len(message.get("body", b""))

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service
+from tram.service.texts import is_encodable
 
 M = TypeVar("M", bound=BaseModel)
 SCHEMES = ("bearer ", "deepl-auth-key ")
@@ -50,7 +51,10 @@ async def read_fields(request: Request, repeated: tuple[str, ...] = ()) -> Field
     """Return the fields of a request; repeated: names of those that a form may have several times, as lists."""
     query: dict[str, Any] = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if is_json and request.method == "GET" and not await request.body():
+        is_json = False  # some clients name the type of the body that they do not send; DeepL's sends a form with GET
+    if is_json:
         return Fields(await _json(request), is_json=True)
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         return Fields(query | {name: request.query_params.getlist(name) for name in repeated if name in query})
@@ -93,12 +97,8 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def _check_text(value: Any) -> None:
-    """Refuse a lone surrogate, which JSON can write but no encoding can."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise Problem(400, "Invalid request: the text contains a lone surrogate") from None
+    if isinstance(value, str) and not is_encodable(value):
+        raise Problem(400, "Invalid request: the text contains a lone surrogate")
 
 
 def checked(kind: type[M], values: dict[str, Any]) -> M:

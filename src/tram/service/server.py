@@ -14,6 +14,7 @@ import uvicorn
 
 from tram.errors import InputError
 from tram.service.app import create_app
+from tram.service.connections import Connection
 from tram.service.service import Service
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -109,6 +110,8 @@ def make_server(service: Service) -> Server:
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it warns of every bad form
     config = uvicorn.Config(
         create_app(service),
+        http=Connection,
+        ws="none",
         log_level="warning",
         access_log=False,  # addresses are nobody's business
         server_header=False,

@@ -4,11 +4,12 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, FiniteFloat
 
 from tram.errors import InputError
 from tram.service import sessions
@@ -19,6 +20,7 @@ from tram.service.scheduler import Cancelled, Unavailable
 from tram.service.service import Service
 from tram.service.sessions import Change, Kind, Sentence, Session
 from tram.service.shared import SharedTranslator
+from tram.service.texts import Text
 from tram.translation.document_state import DocumentState
 
 router = APIRouter(prefix="/sessions", tags=["Sessions"], responses=ERRORS)
@@ -31,8 +33,8 @@ Alternatives = Annotated[int, Field(ge=0, le=20, description="how many other tra
 class Alternative(BaseModel):
     """Another translation; score: log-probability, divided by the length."""
 
-    text: str
-    score: float
+    text: Text
+    score: FiniteFloat
 
 
 class SentenceModel(BaseModel):
@@ -42,22 +44,22 @@ class SentenceModel(BaseModel):
     before: what stands between the previous sentence and this one.
     """
 
-    source: str
-    target: str
+    source: Text
+    target: Text
     kind: Kind = "translated"
-    score: float | None = None
+    score: FiniteFloat | None = None
     alternatives: Annotated[list[Alternative], Field(max_length=20)] = []
-    before: str = ""
+    before: Text = ""
 
     @classmethod
     def of(cls, sentence: Sentence) -> "SentenceModel":
         """Return what clients see of a sentence."""
-        alternatives = [Alternative(text=text, score=score) for text, score in sentence.alternatives]
+        alternatives = [Alternative(text=text, score=score) for text, score in sentence.alternatives if isfinite(score)]
         return cls(
             source=sentence.source,
             target=sentence.target,
             kind=sentence.kind,
-            score=sentence.score,
+            score=sentence.score if sentence.score is not None and isfinite(sentence.score) else None,
             alternatives=alternatives,
             before=sentence.before,
         )
@@ -79,11 +81,11 @@ class Translated(SentenceModel):
 class NewSession(BaseModel):
     """What a session starts with: nothing, a state, or the sentences of a session that was saved."""
 
-    source: str | None = None
-    target: str | None = None
-    state: str | None = Field(None, description="the state before the first sentence, as base64")
+    source: Text | None = None
+    target: Text | None = None
+    state: Text | None = Field(None, description="the state before the first sentence, as base64")
     sentences: list[SentenceModel] = []
-    after: str = Field("", description="what stands after the last sentence")
+    after: Text = Field("", description="what stands after the last sentence")
 
 
 class SessionInfo(BaseModel):
@@ -107,7 +109,7 @@ class SessionContent(SessionInfo):
 class TranslateBody(BaseModel):
     """What to translate next: running text, or sentences."""
 
-    q: str | list[str]
+    q: Text | list[Text]
     alternatives: Alternatives = 0
     stream: bool = Field(False, description="answer with server-sent events, one for each sentence")
 
@@ -121,8 +123,8 @@ class TranslateAnswer(BaseModel):
 class ReadBody(BaseModel):
     """Sentences and their translations, one for each."""
 
-    source: list[str]
-    target: list[str]
+    source: list[Text]
+    target: list[Text]
 
 
 class ReadAnswer(BaseModel):
@@ -134,7 +136,7 @@ class ReadAnswer(BaseModel):
 class Correction(BaseModel):
     """The translation that a sentence should have."""
 
-    target: str
+    target: Text
     alternatives: Alternatives = 0
 
 

@@ -14,12 +14,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from tram.errors import InputError
-from tram.files import check_folder_writable, remove, write_text
+from tram.files import check_folder_writable, read_json, remove, write_text
 from tram.service.errors import Problem
-from tram.service.sessions import Sentence, Session
+from tram.service.sessions import Kind, Sentence, Session
+from tram.service.texts import Text
 from tram.translation.document_state import DocumentState
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,24 @@ ID = re.compile("[0-9a-f]{32}")
 FILE = re.compile(r"(?P<owner>[0-9a-z]+)\.(?P<id>[0-9a-f]{32})\.json")  # the owner is no key: see `Client`
 LOADED = 1_000  # sessions in memory where there is a folder
 UNKNOWN = "There is no such session; it may have expired"
+
+
+Count = Annotated[int, Field(ge=0, strict=True)]
+
+
+class _Stored(BaseModel):
+    """The file of a session: states as base64, None for the one that every document starts with."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    version: Literal[1]  # VERSION
+    used: float
+    origin: Text | None
+    state: Text | None
+    covered: Count
+    anchor: tuple[Count, Text | None] | None
+    after: Text
+    sentences: list[tuple[Text, Text, Kind, float | None, tuple[tuple[Text, float], ...], Text]]
 
 
 class SessionStore:
@@ -181,6 +202,8 @@ class SessionStore:
         }
         try:
             write_text(path, json.dumps(values, ensure_ascii=False))
+            if session.id not in self._owners:  # deleted just now
+                remove(path)
         except InputError as error:  # a full disk, for example; clients need not know where it is
             log.error("a session could not be stored: %s", error)
             raise Problem(503, "The session could not be stored; try again later", 60) from None
@@ -189,26 +212,18 @@ class SessionStore:
         path = self._path(id, owner)
         assert path is not None, "without a folder all sessions are in memory"
         try:
-            values = _read(path)
-            anchor = values["anchor"]
-            sentences = [
-                Sentence(source, target, kind, score, tuple((text, value) for text, value in options), before)
-                for source, target, kind, score, options, before in values["sentences"]
-            ]
-            session = Session(
-                id,
-                owner,
-                self._state(values["origin"]),
-                self._state(values["state"]),
-                values["covered"],
-                None if anchor is None else (anchor[0], self._state(anchor[1])),
-                sentences,
-                values["after"],
-                max(values["used"], path.stat().st_mtime),
-            )
-        except (InputError, OSError, LookupError, TypeError, ValueError):
+            stored = _read(path)
+            anchor = None if stored.anchor is None else (stored.anchor[0], self._state(stored.anchor[1]))
+            sentences = [Sentence(*fields) for fields in stored.sentences]
+            states = self._state(stored.origin), self._state(stored.state)
+            used = min(max(stored.used, path.stat().st_mtime), self._clock())
+        except (FileNotFoundError, InputError, ValueError):
             self._forget(id)
             raise Problem(404, UNKNOWN) from None
+        except OSError as error:  # too many open files, for example
+            log.error("a session could not be read: %s", error.strerror)
+            raise Problem(503, "The session could not be read; try again later", 60) from None
+        session = Session(id, owner, *states, stored.covered, anchor, sentences, stored.after, used)
         if self._clock() - session.used > self.lifetime:
             self._forget(id)
             raise Problem(404, UNKNOWN)
@@ -224,11 +239,12 @@ def _encoded(state: DocumentState) -> str:
     return base64.b64encode(state.to_bytes()).decode()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> _Stored:
     try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        raise InputError(f"{path}: is damaged; remove it") from None
-    if not isinstance(values, dict) or values.get("version") != VERSION:
-        raise InputError(f"{path}: is no session of this version; remove it")
-    return values
+        stored = _Stored.model_validate(read_json(path))
+    except ValueError:
+        raise InputError(f"{path}: is damaged or of another version; remove it") from None
+    last = len(stored.sentences)
+    if stored.covered > last or (stored.anchor is not None and stored.anchor[0] > last):
+        raise InputError(f"{path}: its states are after more sentences than it has; remove it")
+    return stored

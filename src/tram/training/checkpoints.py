@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import read_json, remove, replacing_folder
+from tram.files import names_in, read_json, remove, replacing_folder
 from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
@@ -110,10 +110,8 @@ class Checkpoints:
 
     def all(self) -> list[Checkpoint]:
         """Return every complete checkpoint."""
-        if not self.folder.exists():
-            return []
-        names = (path.name for path in self.folder.iterdir())
-        return [Checkpoint(self.folder / name) for name in sorted(names) if name.isascii() and name.isdigit()]
+        names = names_in(self.folder)
+        return [Checkpoint(self.folder / name) for name in names if name.isascii() and name.isdigit()]
 
     def at(self, update: int) -> Checkpoint:
         """Return the checkpoint of an update."""

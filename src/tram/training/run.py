@@ -10,7 +10,7 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
-from tram.files import locked, read_json, write_json
+from tram.files import exists, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
@@ -35,7 +35,7 @@ def train(config: Config) -> Path:
             stack.enter_context(locked(config.output))
             require_same_data(config, data)
             remember_config(config)
-            if not (config.output / DATA).exists():
+            if not exists(config.output / DATA):
                 write_json(config.output / DATA, {"key": data.key})
 
         on_main(accelerator, begin)
@@ -55,7 +55,7 @@ def stage_folder(config: Config, stage: TrainConfig) -> Path:
 def start_of(config: Config, stage: TrainConfig) -> Path | None:
     """Return the model folder that a stage starts from; None: random weights."""
     second = config.output / "finetune"
-    if not isinstance(stage, FinetuneConfig) and second.exists():
+    if not isinstance(stage, FinetuneConfig) and exists(second):
         raise InputError(
             f"{second}: was finetuned from the first stage as it was before its updates were raised; "
             "remove it or choose another output folder"
@@ -70,7 +70,7 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
 def finished(config: Config, stage: TrainConfig) -> bool:
     """Return whether a stage has its model and the config asks for no further updates."""
     folder = stage_folder(config, stage)
-    if not (folder / "model" / WEIGHTS).exists():
+    if not exists(folder / "model" / WEIGHTS):
         return False
     for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
         try:
@@ -83,7 +83,7 @@ def finished(config: Config, stage: TrainConfig) -> bool:
 def remember_config(config: Config) -> None:
     """Store the config with the run, and refuse to continue with another one."""
     path = config.output / "config.yaml"
-    if path.exists():
+    if exists(path):
         earlier = Config.load(path)
         before, now = (_flat(each.model_dump(mode="json")) for each in (earlier, config))
         for key in sorted(before.keys() | now.keys()):
@@ -115,7 +115,7 @@ def require_same_cooldown(config: Config, old: TrainConfig, new: TrainConfig) ->
 def require_same_data(config: Config, data: PreparedData) -> None:
     """Refuse to continue a run on other data than it was started on."""
     path = config.output / DATA
-    if not path.exists():
+    if not exists(path):
         return
     try:
         before = str(read_json(path)["key"])

@@ -19,6 +19,7 @@ from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checke
 from tram.data.arrays import PreparedData
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
+from tram.files import exists
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -324,7 +325,7 @@ class Trainer:
                 damaged.append((checkpoint, error))
                 continue
             best = contents.standing.best_update
-            if best is not None and not self.checkpoints.at(best).folder.exists():
+            if best is not None and not exists(self.checkpoints.at(best).folder):
                 contents.standing.best = contents.standing.best_update = None  # pruned when a damaged one was better
                 self.restore(contents)
             for other, problem in damaged:

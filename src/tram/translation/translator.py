@@ -24,6 +24,7 @@ import torch
 from tram.data.batches import document_ids
 from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError
+from tram.files import exists
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_int8, save_model
 from tram.model.segments import segment_numbers
 from tram.model.state import State
@@ -117,7 +118,7 @@ class Translator:
         rounded = dtype.itemsize < 4  # the fingerprint is that of the file's weights, before they are rounded
         first = torch.float32 if rounded else dtype
         model = load_model(folder, first) if adapter is None else load_with_adapter(folder, Path(adapter), first)
-        text = TextPipeline.load(folder) if (folder / "text.json").exists() else None
+        text = TextPipeline.load(folder) if exists(folder / "text.json") else None
         if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
             raise InputError(
                 f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}; "

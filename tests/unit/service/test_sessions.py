@@ -1,5 +1,6 @@
 """Sessions without HTTP: the state follows from the sentences, corrections change what follows, files survive."""
 
+import errno
 import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from served import quick_translator
 from tram.errors import InputError
-from tram.files import replacing
+from tram.files import replacing, write_text
 from tram.service import sessions
 from tram.service.errors import Problem
 from tram.service.scheduler import Cancelled, Scheduler
@@ -297,6 +298,42 @@ def test_a_session_that_cannot_be_stored_does_not_exist(
     assert str(tmp_path) not in refusal.value.message
     assert len(store) == 0
     store.add(Session.new("one", store.initial), 1)
+
+
+def test_a_session_that_is_deleted_while_it_is_stored_leaves_no_file(
+    translator: SharedTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SessionStore(translator.start(), tmp_path)
+    session = Session.new("me", store.initial)
+    store.add(session, 0)
+
+    def write_late(path: Path, text: str) -> None:
+        store.delete(session.id, "me")
+        write_text(path, text)
+
+    monkeypatch.setattr("tram.service.store.write_text", write_late)
+    with store.opened(session.id, "me") as opened:
+        opened.after = "\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_session_that_cannot_be_read_now_is_kept(
+    translator: SharedTranslator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = SessionStore(translator.start(), tmp_path)
+    session = Session.new("me", first.initial)
+    first.add(session, 0)
+    store = SessionStore(translator.start(), tmp_path)
+
+    def too_many_files(path: Path) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tram.service.store.read_json", too_many_files)
+        with pytest.raises(Problem) as refusal:
+            store.get(session.id, "me")
+    assert refusal.value.status == 503
+    assert store.get(session.id, "me").id == session.id
 
 
 def test_a_session_in_use_is_refused_after_a_while(translator: SharedTranslator) -> None:
