@@ -73,11 +73,12 @@ def compare(sides: dict[str, Side], name: str, work: str, arguments: dict[str, A
         "low": low,
         "high": high,
         "rounds": rounds,
-        "same result": results["old"] == results["new"],
+        "same result": results["old"] == results["new"] if results["new"] != {"null"} else None,  # none was returned
     }
+    same = {True: ", the same result", False: ", ANOTHER RESULT", None: ""}[row["same result"]]
     print(
         f"{name}: old {row['old ms']:.0f} ms, new {row['new ms']:.0f} ms, old/new {row['ratio']:.3f} "
-        f"[{low:.3f}, {high:.3f}], {rounds} rounds, results {'the same' if row['same result'] else 'DIFFER'}",
+        f"[{low:.3f}, {high:.3f}], {rounds} rounds{same}",
         flush=True,
     )
     return row
