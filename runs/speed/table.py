@@ -15,7 +15,7 @@ Row = dict[str, Any]
 INTRODUCTION = """# Speed
 
 Written by `python runs/speed/table.py docs/speed docs/SPEED.md` from the measurements of `runs/speed/run.sh`. One
-thread; processor time; everything in a table was measured in turn in one run, while nothing else ran. A ratio is the
+thread; processor time; what is compared was measured in turn in one run. A ratio is the
 median over the rounds, in brackets its 95% interval (sign test). Above 1, tram is faster. CTranslate2 runs the same
 weights without the memory, one sentence of each document per call, as a memory demands; "all at once" is what it may do
 because it has none."""
@@ -29,11 +29,11 @@ def main() -> None:
     folder, page = map(Path, sys.argv[1:])
     if not folder.is_dir():
         raise SystemExit(f"{folder}: is no folder; run runs/speed/run.sh first")
-    parts = [
-        INTRODUCTION,
-        *(part for make in (documents, decoding, torch, training, quality, loading) for part in make(folder)),
-    ]
-    write_text(page, wrap_markdown("\n\n".join(parts)) + "\n")
+    conditions = folder / "conditions.md"  # what else ran, in a paragraph, if something did
+    remark = [conditions.read_text(encoding="utf-8").strip()] if conditions.exists() else []
+    sections = (documents, decoding, torch, training, quality, loading)
+    parts = [part for make in sections for part in make(folder)]
+    write_text(page, wrap_markdown("\n\n".join([INTRODUCTION, *remark, *parts])) + "\n")
 
 
 def rows(folder: Path, name: str) -> list[Row]:
