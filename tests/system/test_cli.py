@@ -37,6 +37,7 @@ COMMANDS = [
         "import authors",
     ),
     *("bench", "bench train", "bench decode", "bench memory"),
+    *("bench document", "bench identity", "bench load"),
     *("suite", "suite agreement", "suite pronouns"),
 ]
 

@@ -69,7 +69,7 @@ def _library() -> Any:
     return ctranslate2
 
 
-def convert(model: Transformer, special: SpecialIds, folder: Path) -> list[str]:
+def convert(model: Transformer, special: SpecialIds, folder: Path, precision: str = "float32") -> list[str]:
     """Write the sentence model inside a model in CTranslate2's format, and return the name of every id there."""
     _library()
     from ctranslate2.specs import common_spec, transformer_spec
@@ -101,7 +101,7 @@ def convert(model: Transformer, special: SpecialIds, folder: Path) -> list[str]:
     spec.config.eos_token, spec.config.unk_token = names[special.end], names[-1]
     spec.config.add_source_bos = spec.config.add_source_eos = False
     spec.validate()
-    spec.optimize(quantization=None)
+    spec.optimize(quantization=None if precision == "float32" else precision)
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
     return names

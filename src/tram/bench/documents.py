@@ -6,6 +6,7 @@ call, which it may because it has no memory. The BART of `transformers` has the 
 and is made to produce as many tokens as tram did.
 """
 
+import statistics
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -16,9 +17,10 @@ import torch
 from torch import Tensor
 
 from tram.bench.ctranslate2 import CTranslate2
-from tram.bench.peers import Row, Work, alternately, bart
+from tram.bench.peers import Row, Work, bart, in_turn, ratios
 from tram.data.batches import document_ids
 from tram.errors import InputError
+from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 from tram.translation.engines.base import Engine
 from tram.translation.engines.choice import load_engine
@@ -26,18 +28,24 @@ from tram.translation.lockstep import Cursor, Lockstep
 from tram.translation.translator import Translator
 
 Ids = list[int]
-PEERS = ("CTranslate2 float32", "CTranslate2 int8", "transformers")
 
 
-def documents(translator: Translator, lines: Sequence[str], number: int = 1, rounds: int = 9) -> list[Row]:
-    """Translate lines, one sentence each, as `number` documents of equal length; return CPU time and its ratios."""
+def documents(
+    translator: Translator, lines: Sequence[str], number: int = 1, rounds: int = 9, quick: bool = False
+) -> list[Row]:
+    """Translate lines, one sentence each, as `number` documents of equal length; return CPU time and its ratios.
+
+    quick: without the slow ones, the torch engine and transformers.
+    """
     ids = translator.split([line for line in lines if line.strip()]).ids
     length = len(ids) // number
     if not length:
         raise InputError(f"{len(ids)} sentences are too few for {number} documents; give a longer text")
     given = [ids[i * length : (i + 1) * length] for i in range(number)]
     work: Work = {}
-    for name, engine in engines(translator).items():
+    for name, engine in engines(translator.model).items():
+        if quick and name.startswith("tram torch"):
+            continue
         work[name] = partial(_translate, engine, translator, given)
     lengths = _translate(translator.engine, translator, given)
     calls = [list(step) for step in zip(*given, strict=True)]  # the sentences that are translated together
@@ -48,26 +56,27 @@ def documents(translator: Translator, lines: Sequence[str], number: int = 1, rou
         for precision in ("float32", "int8"):
             work[f"CTranslate2 {precision}"] = peer.work(calls, translator.beam, precision)
             work[f"CTranslate2 {precision}, all at once"] = peer.work([every], translator.beam, precision)
-        their_model = bart(model.config, model.vocabulary).eval()
-        work["transformers"] = partial(_generate, their_model, translator, calls, [max(step) for step in lengths])
-        seconds = alternately(work, rounds)
-    return [_row(name, seconds, number * length) for name in work]
+        if not quick:
+            their_model = bart(model.config, model.vocabulary).eval()
+            work["transformers"] = partial(_generate, their_model, translator, calls, [max(step) for step in lengths])
+        times = in_turn(work, rounds)
+    return [_row(name, times, number * length) for name in work]
 
 
-def engines(translator: Translator) -> dict[str, Engine]:
+def engines(model: Transformer) -> dict[str, Engine]:
     """Return every engine that this installation has for the model."""
     found: dict[str, Engine] = {}
     for engine, precision in (("torch", "float32"), ("native", "float32"), ("native", "int8")):
         try:
-            found[f"tram {engine} {precision}"] = load_engine(translator.model, engine, precision, threads=1)
+            found[f"tram {engine} {precision}"] = load_engine(model, engine, precision, threads=1)
         except InputError:
             continue  # left out of this installation
     return found
 
 
-def _row(name: str, seconds: dict[str, float], sentences: int) -> Row:
-    ratios = {f"ratio to {peer}": seconds[peer] / seconds[name] for peer in PEERS}
-    return {"what": name, "ms/sentence": 1000 * seconds[name] / sentences, **ratios}
+def _row(name: str, times: dict[str, list[float]], sentences: int) -> Row:
+    each = 1000 * statistics.median(times[name]) / sentences
+    return {"what": name, "ms/sentence": each, **ratios(name, times)}
 
 
 def _translate(engine: Engine, translator: Translator, given: Sequence[Sequence[Ids]]) -> list[list[int]]:

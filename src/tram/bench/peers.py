@@ -16,13 +16,13 @@ from torch import Tensor
 
 from tram.config import ModelConfig
 from tram.errors import InputError
+from tram.measuring import median_interval
 from tram.text.special_ids import PAD, SpecialIds
 
 SPECIAL = SpecialIds()
 FIRST_WORD = 3  # ids below are special
+PEERS = ("CTranslate2 float32", "CTranslate2 int8", "transformers")
 Row = dict[str, Any]
-
-
 Work = dict[str, Callable[[], object]]
 
 
@@ -74,6 +74,11 @@ def random_ids(sentences: int, shortest: int, longest: int, vocabulary: int) -> 
 
 def alternately(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the median processor seconds of each piece of work, measured in turn after one warm-up."""
+    return {name: statistics.median(taken) for name, taken in in_turn(work, rounds).items()}
+
+
+def in_turn(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return the processor seconds of each piece of work in each round, measured in turn after one warm-up."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in work}
@@ -86,7 +91,28 @@ def alternately(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
                     times[name].append(time.process_time() - start)
     finally:
         torch.set_num_threads(threads)
-    return {name: statistics.median(taken) for name, taken in times.items()}
+    return times
+
+
+def ratios(name: str, times: Mapping[str, list[float]]) -> Row:
+    """Return how many times as fast something is as each peer that was measured with it: the median over the rounds.
+
+    `interval` has the 95% interval of the ratio to the peer of the same precision.
+    """
+    row: Row = {}
+    interval = None
+    for peer in PEERS:
+        if peer in times:
+            each = [theirs / own for theirs, own in zip(times[peer], times[name], strict=True)]
+            row[f"ratio to {peer}"] = statistics.median(each)
+            if peer == nearest_peer(name) and peer != name:
+                interval = list(median_interval(each))
+    return {**row, "interval": interval}
+
+
+def nearest_peer(name: str) -> str:
+    """Return the peer that has the precision of an engine."""
+    return f"CTranslate2 {'int8' if 'int8' in name else 'float32'}"
 
 
 def compared(model: str, seconds: dict[str, float], tokens: int, peer: str) -> list[Row]:
@@ -117,6 +143,11 @@ def table(rows: list[Row]) -> str:
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, list):
+        return f"[{', '.join(_cell(name, each) for each in value)}]"
+    if name == "share":
+        return f"{value:.2%}"
     if isinstance(value, float):
-        return f"{value:,.2f}" if name.startswith("ratio") else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+        digits = 2 if name.startswith(("ratio", "interval")) else int(value < 100)
+        return f"{value:,.{digits}f}"
     return str(value)

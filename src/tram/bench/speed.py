@@ -1,8 +1,11 @@
 """Speed of training and decoding as a ratio to a peer: `tram bench train` and `tram bench decode`."""
 
 import importlib.util
+import itertools
+import statistics
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tram.bench.ctranslate2 import CTranslate2
-from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row, Work, alternately, bart, compared, random_ids
+from tram.bench.documents import engines
+from tram.bench.peers import (
+    FIRST_WORD,
+    SIZES,
+    SPECIAL,
+    Row,
+    Work,
+    alternately,
+    bart,
+    compared,
+    in_turn,
+    random_ids,
+    ratios,
+)
 from tram.config import MemoryConfig, ModelConfig
 from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import PAD
 from tram.training.loss import cross_entropy
-from tram.translation.engines.torch import TorchEngine
+from tram.translation.engines.base import Engine
 from tram.translation.search import search
 
 
@@ -60,40 +76,79 @@ def training_documents(name: str, rounds: int, documents: int = 2, sentences: in
     return rows + compared(name, alternately(alone, max(rounds // 2, 1)), target[:1].numel(), "sentence by sentence")
 
 
-def decoding(rounds: int = 5, batch: int = 16, beam: int = 5, length: int = 25) -> list[Row]:
-    """Measure beam search over one batch; every hypothesis is made to run to the same length."""
-    rows = []
-    for name, (config, vocabulary) in SIZES.items():
-        torch.manual_seed(1)
-        source = random_ids(batch, 20, 30, vocabulary)
-        ours, peer = Transformer(config, vocabulary).eval(), bart(config, vocabulary).eval()
+def decoding(
+    rounds: int = 5,
+    batches: Sequence[int] = (16,),
+    beams: Sequence[int] = (5,),
+    sizes: Sequence[str] = tuple(SIZES),
+    quick: bool = False,
+) -> list[Row]:
+    """Measure searches over one batch with every engine, with a memory, beside peers without one.
 
-        def we(model: Transformer = ours, ids: Tensor = source) -> None:
-            with torch.inference_mode():
-                # Random weights hardly ever choose the end: the limit ends the search, for both alike.
-                search(TorchEngine(model), model.encode(ids[None]), [length] * batch, SPECIAL, beam)
+    Every hypothesis is made to run to the same length. quick: without the slow ones, the torch engine and transformers.
+    """
+    cases = itertools.product(sizes, batches, beams)
+    return [row for name, batch, beam in cases for row in _searches(name, rounds, batch, beam, quick)]
 
-        def they(model: Any = peer, ids: Tensor = source) -> None:
-            with torch.inference_mode():
-                model.generate(
-                    input_ids=ids,
-                    attention_mask=(ids != PAD).long(),
-                    num_beams=beam,
-                    do_sample=False,
-                    min_new_tokens=length,
-                    max_new_tokens=length,
-                )
 
-        with tempfile.TemporaryDirectory() as folder:
-            work: Work = {"tram": we, "transformers": they}
-            if importlib.util.find_spec("ctranslate2") is not None:
-                third = CTranslate2(ours, SPECIAL, Path(folder))
-                sentences = [[id for id in row if id != PAD] for row in source.tolist()]
-                for precision in ("float32", "int8"):
-                    work[f"CTranslate2 {precision}"] = third.work([sentences], beam, precision, length)
-            seconds = alternately(work, rounds)
-        rows += compared(f"{name}, beam {beam}, batch {batch}", seconds, batch * length, "transformers")
-    return rows
+def _searches(name: str, rounds: int, batch: int, beam: int, quick: bool, length: int = 25) -> list[Row]:
+    config, vocabulary = SIZES[name]
+    torch.manual_seed(1)
+    source = random_ids(batch, 20, 30, vocabulary)
+    settings = config.model_dump() | {"context": MemoryConfig()}
+    model = peaked(Transformer(ModelConfig(**settings), vocabulary).eval())
+    work: Work = {}
+    for kind, engine in engines(model).items():
+        if not (quick and kind.startswith("tram torch")):
+            work[kind] = partial(_search, engine, source, beam, length)
+    with tempfile.TemporaryDirectory() as folder:
+        if importlib.util.find_spec("ctranslate2") is not None:
+            peer = CTranslate2(model, SPECIAL, Path(folder))
+            sentences = [[id for id in row if id != PAD] for row in source.tolist()]
+            for precision in ("float32", "int8"):
+                work[f"CTranslate2 {precision}"] = peer.work([sentences], beam, precision, length)
+        if not quick:
+            work["transformers"] = partial(_generate, bart(config, vocabulary).eval(), source, beam, length)
+        times = in_turn(work, rounds)
+    what = f"{name}, beam {beam}, batch {batch}"
+    tokens = batch * length
+    return [
+        {"model": what, "what": kind, "tokens/s": tokens / statistics.median(taken), **ratios(kind, times)}
+        for kind, taken in times.items()
+    ]
+
+
+@torch.no_grad()
+def peaked(model: Transformer, factor: float = 20.0) -> Transformer:
+    """Scale the token table of a model with random weights so that few words have most of the probability.
+
+    As in a trained model: without it all hypotheses of a beam are about equally good, and int8 chooses among them at
+    random. The end has no weight, so that it is chosen at the limit alone.
+    """
+    model.tokens.weight *= factor
+    model.tokens.weight[SPECIAL.end] = 0
+    return model
+
+
+@torch.inference_mode()
+def _search(engine: Engine, ids: Tensor, beam: int, length: int) -> None:
+    """Search in every sentence of a batch, each the first one of a document. ids: (sentences, tokens)."""
+    state = engine.model.initial_state(len(ids))
+    encoded = engine.encode(ids[:, None], state)
+    search(engine, encoded, [length] * len(ids), SPECIAL, beam, state=state | encoded.state)
+
+
+@torch.inference_mode()
+def _generate(model: Any, ids: Tensor, beam: int, length: int) -> None:
+    """Let a model of `transformers` produce so many tokens for every sentence."""
+    model.generate(
+        input_ids=ids,
+        attention_mask=(ids != PAD).long(),
+        num_beams=beam,
+        do_sample=False,
+        min_new_tokens=length,
+        max_new_tokens=length,
+    )
 
 
 def _step(model: Transformer, source: Tensor, target: Tensor) -> Callable[[], None]:

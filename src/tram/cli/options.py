@@ -114,7 +114,11 @@ Engine = Annotated[
     typer.Option(help="What computes: native is for CPUs, torch for every device; auto: native where it is possible."),
 ]
 Precision = Annotated[
-    PrecisionKind, typer.Option(help="Precision of the products; int8, of the native engine, is faster and rounds.")
+    PrecisionKind | None,
+    typer.Option(
+        help="Precision of the products; int8, of the native engine, is faster and rounds. By default float32; int8 "
+        "for the model that comes with tram, which loses less than 0.1 BLEU by it."
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -144,7 +148,7 @@ class ModelOptions:
     device: Device = "cpu"
     dtype: Dtype = DataType.float32
     engine: Engine = EngineKind.auto
-    precision: Precision = PrecisionKind.float32
+    precision: Precision = None
     threads: Threads = None
 
 

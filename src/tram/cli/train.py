@@ -14,8 +14,10 @@ def train(
 ) -> None:
     """Train the stages that a config names. Run it again after an interruption: it continues where it stopped."""
     from tram.config import Config
+    from tram.training.processes import keep_freed_memory
     from tram.training.run import train as run
 
     settings = Config.load(config, overrides)
+    keep_freed_memory()
     with exit_on_interrupt():
         print(run(settings))

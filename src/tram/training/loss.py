@@ -51,35 +51,41 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         loss = states.new_zeros((), dtype=accurate)
         plain = states.new_zeros((), dtype=accurate)
         d_states = torch.empty_like(states, dtype=accurate) if needs_states else None
-        d_weight = torch.zeros_like(weight) if needs_weight else None
+        new_weight = torch.empty_like if weight.dtype == product and len(states) else torch.zeros_like
+        d_weight = new_weight(weight) if needs_weight else None
         d_bias = torch.zeros_like(bias) if bias is not None and needs_bias else None
         weight_now = weight.to(product)
         wide_weight = _aligned(weight_now)
         wide_bias = None if bias is None else _aligned(bias.to(product))
         boost = _boost(product, token_weights)
+        # One room for the logits of all chunks: new memory of this size costs as much time as its contents
+        room = states.new_empty((min(chunk, len(states)), len(wide_weight)), dtype=product)
         with torch.autocast(states.device.type, enabled=False):  # `product` is the choice that it would make
             for start in range(0, len(states), chunk):
                 part, gold = states[start : start + chunk].to(product), labels[start : start + chunk, None]
                 share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
-                logits = F.linear(part, wide_weight, wide_bias)[:, : len(weight)].to(accurate)
-                normaliser = logits.logsumexp(-1)
-                negative = normaliser - logits.gather(-1, gold).squeeze(-1)
+                logits = _linear(part, wide_weight, wide_bias, room[: len(part)])[:, : len(weight)].to(accurate)
+                right, mean, largest = logits.gather(-1, gold).squeeze(-1), logits.mean(-1), logits.amax(-1)
+                probabilities = torch.softmax(logits, -1, out=logits)
+                # The largest logit has the probability exp(0) / Σ exp(logit − largest)
+                normaliser = largest - probabilities.amax(-1).log()
+                negative = normaliser - right
                 plain += negative.sum()
                 if smoothing:
-                    negative = (1 - smoothing) * negative + smoothing * (normaliser - logits.mean(-1))
+                    negative = (1 - smoothing) * negative + smoothing * (normaliser - mean)
                 loss += negative.sum() if share is None else (negative * share).sum()
                 if not (needs_states or needs_weight or needs_bias):
                     continue
-                gradient = _logit_gradient(logits, normaliser, gold, smoothing)
+                gradient = _logit_gradient(probabilities, gold, smoothing)
                 if share is not None:
                     gradient *= share[:, None]
                 if d_bias is not None:
                     d_bias += gradient.sum(0).to(d_bias.dtype)
-                gradient = gradient.mul_(boost).to(product)
+                gradient = (gradient if boost == 1 else gradient.mul_(boost)).to(product)
                 if d_states is not None:
                     d_states[start : start + chunk] = gradient @ weight_now
                 if d_weight is not None and d_weight.dtype == product:
-                    d_weight.addmm_(gradient.T, part, alpha=1 / boost)
+                    d_weight.addmm_(gradient.T, part, beta=1 if start else 0, alpha=1 / boost)
                 elif d_weight is not None:
                     d_weight.add_((gradient.T @ part).to(d_weight.dtype), alpha=1 / boost)
         ctx.gradients = (None if d_states is None else d_states.div_(boost), d_weight, d_bias)
@@ -125,12 +131,18 @@ def _boost(product: torch.dtype, token_weights: Tensor | None) -> float:
     return 16 / max(largest, torch.finfo(torch.float32).tiny)
 
 
-def _logit_gradient(logits: Tensor, normaliser: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """Return d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary, in the memory of the logits.
+def _linear(states: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """Return the logits of some states, written into `out`: (tokens, vocabulary)."""
+    if bias is None:
+        return torch.mm(states, weight.T, out=out)
+    return torch.addmm(bias, states, weight.T, out=out)
 
-    logits: (tokens, vocabulary); normaliser: (tokens); gold: (tokens, 1).
+
+def _logit_gradient(probabilities: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """Return d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary, in the memory of the softmax.
+
+    probabilities: (tokens, vocabulary); gold: (tokens, 1).
     """
-    gradient = logits.sub_(normaliser[:, None]).exp_()
     if smoothing:
-        gradient -= smoothing / logits.shape[-1]
-    return gradient.scatter_add_(-1, gold, torch.full_like(gold, 1, dtype=gradient.dtype) * (smoothing - 1))
+        probabilities -= smoothing / probabilities.shape[-1]
+    return probabilities.scatter_add_(-1, gold, torch.full_like(gold, smoothing - 1, dtype=probabilities.dtype))

@@ -39,7 +39,7 @@ from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import Advance, DocumentRun, Remarks, check_pairs, check_sentences, search_parts
 from tram.translation.engines.base import Engine, weight_versions
-from tram.translation.engines.choice import Precision, check_engine, load_engine
+from tram.translation.engines.choice import Precision, check_engine, load_engine, runs_natively
 from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
@@ -54,6 +54,8 @@ MAX_PENALTY = 100.0
 BEAM = 5
 BATCH = 32  # sentences, or documents, searched at once
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that comes with tram
+# The rule: int8 if it costs at most 0.1 s-BLEU; `tram export int8 --check` prints what it costs (docs/SPEED.md)
+SHIPPED_PRECISION: Precision = "int8"
 
 
 class Translator:
@@ -102,16 +104,17 @@ class Translator:
         target: str | None = None,
         adapter: Path | str | None = None,
         engine: str = "auto",
-        precision: str = "float32",
+        precision: str | None = None,
         threads: int | None = None,
     ) -> Self:
         """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only.
 
         beam, length_penalty: None: 5 and 1.0, or what an imported model says. source, target: languages, of a model
         that knows several. adapter: folder of `tram export adapter` with a memory for this model. engine, precision,
-        threads: what computes the translations (`engines.choice`).
+        threads: what computes the translations (`engines.choice`). precision None: float32; `SHIPPED_PRECISION` for the
+        model that comes with tram, where the native engine runs it.
         """
-        check_engine(engine, precision, threads)
+        check_engine(engine, precision or "float32", threads)
         if path is None and not SHIPPED.exists():
             raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
@@ -144,6 +147,9 @@ class Translator:
         if rounded:
             translator._fingerprint = fingerprint(model), weight_versions(model)
         model.to(device, dtype)
+        if precision is None:
+            is_shipped = path is None and adapter is None
+            precision = SHIPPED_PRECISION if is_shipped and runs_natively(model, engine) else "float32"
         translator.engine = load_engine(model, engine, precision, threads)
         return translator
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import few
-from tram.training.loss import cross_entropy
+from tram.training.loss import _linear, cross_entropy
 
 CHUNKS = [1, 7, 512]
 
@@ -140,19 +140,21 @@ def test_half_precision_states_with_full_precision_weights_come_near() -> None:
 
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_no_more_logits_than_a_chunk_stand_in_memory(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = []
-    linear = F.linear
+    rows: list[int] = []
+    rooms: set[int] = set()
 
     def spy(states: Tensor, *others: Any) -> Tensor:
         rows.append(len(states))
-        return linear(states, *others)
+        rooms.add(others[-1].untyped_storage().data_ptr())
+        return _linear(states, *others)
 
-    monkeypatch.setattr("tram.training.loss.F.linear", spy)
+    monkeypatch.setattr("tram.training.loss._linear", spy)
     states, weight, bias, labels = case(20)
     loss, _ = cross_entropy(states, weight, bias, labels, 0.1, chunk)
     loss.backward()
     assert sum(rows) == 20, "every token's logits are formed once"
     assert max(rows) <= chunk
+    assert len(rooms) == 1, "all chunks use the same memory"
 
 
 class Products(TorchDispatchMode):

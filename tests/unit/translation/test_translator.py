@@ -20,6 +20,7 @@ from tram.text.pipeline import TextPipeline
 from tram.text.verbatim import VerbatimRules
 from tram.text.words import pharaoh
 from tram.translation.document_state import DocumentState
+from tram.translation.engines.native import why_unavailable
 from tram.translation.parts import Translation, split_ids
 from tram.translation.spanned import SpannedDocument
 from tram.translation.translator import Translator
@@ -154,8 +155,19 @@ def test_without_a_path_the_model_that_ships_is_taken(
         Translator.load()
     shutil.copytree(run / "train" / "model", tmp_path / "model")
     expected = Translator.load(run).translate(["Tea!"])
-    assert Translator.load().translate(["Tea!"]) == expected
-    assert tram("translate", stdin=b"Tea!\n").out == f"{expected[0]}\n"
+    assert Translator.load(precision="float32").translate(["Tea!"]) == expected
+    assert tram("translate", "--precision", "float32", stdin=b"Tea!\n").out == f"{expected[0]}\n"
+
+
+def test_the_model_that_ships_runs_in_int8_where_the_native_engine_runs_it(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tram.translation.translator.SHIPPED", run / "train" / "model")
+    native = why_unavailable() is None
+    assert Translator.load().engine.name == ("native int8" if native else "torch")
+    assert Translator.load(precision="float32").engine.name == ("native" if native else "torch")
+    assert Translator.load(engine="torch").engine.name == "torch"
+    assert Translator.load(run).engine.name == ("native" if native else "torch"), "other models are not rounded"
 
 
 def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_path: Path, tram: Command) -> None:
