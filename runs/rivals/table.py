@@ -39,11 +39,11 @@ Percentage of items of the generated suite for which a system finds the referenc
 translation, with the reference translations of the earlier sentences as history (95% Wilson interval). Columns: the
 distance in sentences to the one that decides."""
 COSTS = """\
-Training: target tokens per second of processor time over the first updates, of 8 documents each. Decoding: the models after these updates
-translate one document of 10, 100 and 1,000 sentences, greedily, one sequence at a time: processor time per sentence as
-a ratio to the sentence model's, and the bytes of the saved state after the last sentence (float32 states, 8 bytes per
-id). What a search needs while it runs, such as the keys and values of a segment, is not counted. Systems took turns on
-one core."""
+Training: target tokens per second of processor time over the first updates, of 8 documents each. Decoding: the models
+after these updates translate one document of 10, 100 and 1,000 sentences, greedily, one sequence at a time: processor
+time per sentence as a ratio to the sentence model's, and the bytes of the saved state after the last sentence (float32
+states, 8 bytes per id). What a search needs while it runs, such as the keys and values of a segment, is not counted.
+Systems took turns on one core."""
 BESIDE = """\
 The paper's numbers are BLEU of transformer-base models on three corpora; ours are the percentage of right items of the
 generated suite, of much smaller models. Only the order of systems can be compared, not the numbers."""

@@ -91,7 +91,8 @@ def synthetic(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed, other documents.")] = 1,
     phenomenon: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this phenomenon; may be repeated. By default all six.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this phenomenon; may be repeated. By default all six."),
     ] = None,
 ) -> None:
     """Generate English-German documents in which an earlier sentence decides the translation, and a suite for them."""
