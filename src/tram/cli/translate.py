@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tram.cli.console import naming
 from tram.cli.options import Batch, ModelOptions, with_model_options
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
@@ -150,7 +151,7 @@ def _translate_lines(
 ) -> None:
     found: list[SentenceReport] = []
     record = found.append if reports.wanted else None
-    with _writer(output) as write, counted_remarks() as remarks, _progress() as advance:
+    with naming(_named([source])), _writer(output) as write, counted_remarks() as remarks, _progress() as advance:
         for piece in translated_lines(translator, read_lines(source), advance, rules, remarks, record):
             write(piece.encode())
     reports.add(source, output, found, {"segments": len(found)})
@@ -180,7 +181,7 @@ def _translate_files(
                 yield open_file(Path(source), format, options)
 
     by_position = 0
-    with counted_remarks() as remarks, _progress() as advance:
+    with naming(_named(sources)), counted_remarks() as remarks, _progress() as advance:
         settings = FileSettings(rules, reports.wanted, remarks)
         found = translate_opened(translator, opened(), settings, advance)
         for source, (document, rows), place in zip(sources, found, outputs, strict=True):
@@ -194,6 +195,11 @@ def _translate_files(
     if by_position:
         print(f"warning: {by_position} sentences should be checked: markup was placed by position", file=sys.stderr)
     reports.write(remarks)
+
+
+def _named(sources: list[str]) -> str:
+    """Return files for a message; of several, the translator numbers the documents through."""
+    return ", ".join("standard input" if source == STDIN else source for source in sources)
 
 
 def _outputs(sources: list[str], output: Path | None, language: str, overwrite: bool) -> list[Path | None]:
