@@ -48,6 +48,9 @@ after these updates translate one document of 10, 100 and 1,000 sentences, greed
 time per sentence as a ratio to the sentence model's, and the bytes of the saved state after the last sentence (float32
 states, 8 bytes per id). What a search needs while it runs, such as the keys and values of a segment, is not counted.
 Systems took turns on one core."""
+LONGER = """\
+Systems that had learnt little after the updates of the recipe, trained for more of them. They are in none of the tables
+above, and the others were not trained as long."""
 BESIDE = """\
 The paper's numbers are BLEU of transformer-base models on three corpora; ours are the percentage of right items of the
 generated suite, of much smaller models. Only the order of systems can be compared, not the numbers."""
@@ -97,6 +100,22 @@ def distance_table(results: list[Result], phenomena: list[str] | None) -> str:
         of = phenomena or result.source_decided
         rows.append([result.title, *(percent(result.accuracy(of, [distance])) for distance in result.distances)])
     return markdown_table(["system", *map(str, results[0].distances)], rows)
+
+
+def longer_tables(results: list[Result]) -> list[str]:
+    """Return the systems that were also trained for longer, if there are any."""
+    if not results:
+        return []
+    of_source = f"Decided by the source ({', '.join(results[0].source_decided)}):"
+    return [
+        "## Trained for longer",
+        LONGER,
+        system_table(results),
+        of_source,
+        distance_table(results, None),
+        "Terms:",
+        distance_table(results, [TERM]),
+    ]
 
 
 def cost_table(costs: dict[str, dict[str, Any]]) -> str:
@@ -202,6 +221,7 @@ def page(folder: Path) -> str:
         for phenomenon in results[0].phenomena
         for part in (f"### {phenomenon.capitalize()}", distance_table(results, [phenomenon]))
     ]
+    parts += longer_tables(read_results(folder / "longer"))
     parts += ["## Cost", COSTS, *(["![Cost by the length of the document](figures/rivals/cost.png)"] if costs else [])]
     parts += [cost_table(costs), "## Beside the paper's Table 1", BESIDE, paper_table(results)]
     return wrap_markdown("\n\n".join([*parts, *real_tables(folder / "real")])) + "\n"
