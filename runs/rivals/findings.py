@@ -137,8 +137,8 @@ def windows(results: list[Result]) -> str:
         return "No system with a window has been measured yet."
     header = ["system", "sentences back", "within, %", "beyond, %", "chance, %"]
     text = (
-        "Counted are the phenomena that the system can see: all six, or without translations the five that the "
-        "source decides. "
+        "Counted are the phenomena that the system can see: all, or without translations those that the source "
+        "decides. "
         f"Above chance within the window: {listed(known)}. Above chance beyond it: {listed(beyond)}."
     )
     return f"{text}\n\n{markdown_table(header, rows)}"

@@ -3,7 +3,8 @@
 python runs/rivals/train.py RECIPE SYSTEM FOLDER [key=value ...]     # FOLDER/prepared, FOLDER/sentence → FOLDER/SYSTEM
 
 RECIPE is a config with the settings that all systems share. An update of a context module covers some whole documents;
-batches of joined sentences are made so large that they have as many target tokens on average. Run again to resume.
+batches of joined sentences, or of the segments that documents are cut into, are made so large that they have as many
+target tokens on average. Run again to resume.
 """
 
 import json
@@ -13,11 +14,13 @@ from pathlib import Path
 from systems import BY_NAME
 
 from tram.config import Config, FinetuneConfig, ModelConfig
+from tram.config.contexts import SegmentRule
 from tram.data.arrays import PreparedData, Split
 from tram.data.batches import DocumentPlan, SentencePlan
 from tram.data.units import units_of
 from tram.model.folder import find_model, read_model_file
 from tram.training.run import train
+from tram.training.segment_stage import split_into_segments
 
 STEPS = 4  # towards a batch size with the wanted number of target tokens
 
@@ -36,10 +39,13 @@ def system_config(recipe: Path, name: str, folder: Path, overrides: list[str]) -
     ]
     config = Config.load(recipe, given)
     assert config.finetune is not None
-    if config.finetune.unit is None:
-        return config
-    model = read_model_file(start).model.model_copy(update={"unit": config.finetune.unit})
-    return Config.load(recipe, [*given, f"finetune.tokens={unit_tokens(model, config)}"])
+    model = read_model_file(start).model
+    if config.finetune.unit is not None:
+        unit = model.model_copy(update={"unit": config.finetune.unit})
+        return Config.load(recipe, [*given, f"finetune.tokens={unit_tokens(unit, config)}"])
+    if config.finetune.context is not None and (rule := config.finetune.context.segment) is not None:
+        return Config.load(recipe, [*given, f"finetune.documents={segments_per_update(model, rule, config)}"])
+    return config
 
 
 def unit_tokens(model: ModelConfig, config: Config) -> int:
@@ -57,6 +63,15 @@ def unit_tokens(model: ModelConfig, config: Config) -> int:
         batches = plan.epoch(0)
         tokens = round(tokens * wanted * len(batches) / plan.labels[plan.usable].sum())
     return tokens
+
+
+def segments_per_update(model: ModelConfig, rule: SegmentRule, config: Config) -> int:
+    """Return how many segments have as many target tokens on average as an update of documents."""
+    assert isinstance(config.finetune, FinetuneConfig)
+    split = PreparedData.open(config.data).split("train")
+    segments = split_into_segments(split, rule, model.max_length)
+    documents, parts = (tokens_per_update(each, config.finetune, model, config.seed) for each in (split, segments))
+    return round(config.finetune.documents * documents / parts)
 
 
 def tokens_per_update(split: Split, stage: FinetuneConfig, model: ModelConfig, seed: int) -> float:

@@ -24,5 +24,9 @@ class InputError(_UserError):
     """Bad input; the message is one sentence for the user."""
 
 
+class LongDocumentError(InputError):
+    """A document that is longer than what a model's context can read as a whole."""
+
+
 class RunError(_UserError):
     """Work that cannot continue, such as a training that diverged; the message is one sentence for the user."""

@@ -1,12 +1,13 @@
 """What every context module must do for a translator: states are data, and what was read is context like any other."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from conftest import TINY
+from conftest import TINY, Done
 from context_kinds import CONTEXTS, model_of, reads_ahead
 from helpers import random_ids, shake
 from tram.config import ModelConfig
@@ -132,3 +133,22 @@ def test_a_document_beyond_a_whole_source_limit_is_refused(prepared: Path) -> No
     with pytest.raises(InputError, match="the document: has 5 sentences"):
         translator.read(SOURCE[1:], TARGET[1:], state)
     assert len(translator.translate(SOURCE[4:], state)) == 1
+
+
+@pytest.mark.parametrize(
+    "command", [["translate", "--lines"], ["translate", "--plain"], ["evaluate", "--no-perplexity"]]
+)
+def test_commands_name_the_file_with_a_document_beyond_the_limit(
+    command: list[str], prepared: Path, tmp_path: Path, tram: Callable[..., Done]
+) -> None:
+    text = TextPipeline.load(prepared)
+    context = {"kind": "selective", "sentences": 3}
+    model = Transformer(ModelConfig.model_validate(TINY.model_dump() | {"context": context}), text.vocabulary)
+    save_model(model, tmp_path / "model", text)
+    files = [tmp_path / name for name in ("letter.txt", "reference.txt")]
+    for file in files:
+        file.write_text("One sentence.\n" * 4, encoding="utf-8")
+    done = tram(*command, *files[: 2 if "evaluate" in command else 1], "--model", tmp_path / "model")
+    assert done.code == 2
+    problem = "has 4 sentences, and the context reads whole documents of at most 3; cut it into parts"
+    assert done.err == f"tram: {files[0]}, document 1: {problem}\n"

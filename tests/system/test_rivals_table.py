@@ -129,6 +129,19 @@ def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path
     assert "| recurrent memory (TRAM) | address: balanced | +12.50 [+0.00, +25.00], p = 0.040 |" in text
 
 
+def test_longer_trainings_are_apart_from_the_others(tmp_path: Path) -> None:
+    long = numbers("memory", lambda *_: True, context=MEMORY)
+    path = tmp_path / "rivals" / "longer" / "memory.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(long), encoding="utf-8")
+    above, _, below = page(tmp_path, numbers("memory", lambda *_: False, context=MEMORY)).partition(
+        "Trained for longer"
+    )
+    assert "Furthest on terms (0 sentences)" in above
+    assert "Terms: | system | 1 |" in below
+    assert "| recurrent memory (TRAM) | 100 (89–100) |" in below.partition("## Cost")[0]
+
+
 def test_every_config_and_every_context_is_compared() -> None:
     """A system that is built later joins the comparison as soon as its config exists."""
     trained = script("systems.py").split()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tram.errors import InputError
+from tram.errors import InputError, LongDocumentError
 from tram.progress import plain_warnings
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ def translated(
 
     with plain_warnings(), Progress("translating", sum(map(len, documents)), "sentences") as progress:
         return list(translator.translate_documents(documents, progress.advance, history=history, gold=gold))
+
+
+@contextmanager
+def naming(file: str | Path) -> Iterator[None]:
+    """Name the file in the message about a document that is too long: translators know only its number."""
+    try:
+        yield
+    except LongDocumentError as error:
+        raise InputError(f"{file}, {error}") from None
 
 
 def load_translator(options: "ModelOptions") -> "Translator":

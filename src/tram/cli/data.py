@@ -90,11 +90,16 @@ def synthetic(
         typer.Option(min=1, max=1000, help="Only this many sentences to the deciding one; by default a mixture."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed, other documents.")] = 1,
+    phenomenon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this phenomenon; may be repeated. By default all six."),
+    ] = None,
 ) -> None:
     """Generate English-German documents in which an earlier sentence decides the translation, and a suite for them."""
     from tram.files import check_folder_writable
     from tram.synthetic import write_folder
+    from tram.synthetic.threads import PHENOMENON_NAMES
 
     check_folder_writable(out)
-    write_folder(out, documents, distance, seed)
+    write_folder(out, documents, distance, seed, phenomena=phenomenon or PHENOMENON_NAMES)
     print(out)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tram.cli.console import TOGETHER, cut_like, load_translator, report, translated
+from tram.cli.console import TOGETHER, cut_like, load_translator, naming, report, translated
 from tram.cli.options import CorpusFormat, History, Json, ModelOptions, with_model_options, writable
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
@@ -58,7 +58,8 @@ def evaluate(
     translator = load_translator(options)
     sources = [document.source for document in documents]
     gold = [document.target for document in documents]
-    hypotheses = translated(translator, sources, history.value, gold)
+    with naming(source):
+        hypotheses = translated(translator, sources, history.value, gold)
     results = score_systems(
         [(str(options.model or "tram"), hypotheses)],
         [gold],

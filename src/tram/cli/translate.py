@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tram.cli.console import naming
 from tram.cli.options import Batch, ModelOptions, with_model_options
-from tram.cli.translate_files import progress, translate_files, writer
+from tram.cli.translate_files import named, progress, translate_files, writer
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
@@ -149,7 +150,7 @@ def _translate_lines(
 ) -> None:
     found: list[SentenceReport] = []
     record = found.append if reports.wanted else None
-    with writer(output) as write, counted_remarks() as remarks, progress() as advance:
+    with naming(named([source])), writer(output) as write, counted_remarks() as remarks, progress() as advance:
         for piece in translated_lines(translator, read_lines(source), advance, rules, remarks, record):
             write(piece.encode())
     reports.add(source, output, found, {"segments": len(found)})

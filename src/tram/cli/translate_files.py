@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from tram.cli.console import naming
 from tram.cli.translate_lines import STDIN
 from tram.cli.translation_report import Reports, counted_remarks
 from tram.errors import InputError
@@ -37,7 +38,7 @@ def translate_files(
     from tram.filetypes.registry import is_long_text
 
     by_position = 0
-    with counted_remarks() as remarks, progress() as advance:
+    with naming(named(sources)), counted_remarks() as remarks, progress() as advance:
         work = _Work(translator, FileSettings(rules, reports.wanted, remarks), format, advance)
         opened = (_Opened.open(*pair, format) for pair in zip(sources, outputs, strict=True))
         for is_long, files in groupby(opened, key=lambda each: is_long_text(each.name, each.file, format)):
@@ -49,6 +50,11 @@ def translate_files(
     if by_position:
         print(f"warning: {by_position} sentences should be checked: markup was placed by position", file=sys.stderr)
     reports.write(remarks)
+
+
+def named(sources: list[str]) -> str:
+    """Return files for a message; of several, the translator numbers the documents through."""
+    return ", ".join("standard input" if source == STDIN else source for source in sources)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ It contains training, development and test documents, the contrastive suite, and
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tram.data.corpus import ParallelDocument, write_parallel
 from tram.errors import InputError
 from tram.files import replacing, write_text
-from tram.synthetic.documents import check_distances, generate
+from tram.synthetic.documents import check_distances, check_phenomena, generate
 from tram.synthetic.suite import DISTANCES, suite
-from tram.synthetic.threads import HELD_OUT, SplitName
+from tram.synthetic.threads import HELD_OUT, PHENOMENON_NAMES, SplitName
 
 _README = """\
 # Synthetic documents, English–German
@@ -59,11 +59,13 @@ def write_folder(
     *,
     sentences: tuple[int, int] = (10, 40),
     items_per_cell: int = 48,
+    phenomena: Sequence[str] = PHENOMENON_NAMES,
 ) -> None:
     """Write the folder: `documents` for training, and a twentieth of that (at least one) for dev and for test.
 
     distance: the only distance between the deciding sentence and its questions; None: many distances
     items_per_cell: items of the suite per phenomenon and distance
+    phenomena: names of those that occur in documents and suite
     """
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file; give a folder to write to")
@@ -71,19 +73,20 @@ def write_folder(
         raise InputError(f"documents={documents}: give 1 or more")
     distances = None if distance is None else (distance,)
     check_distances(distances)
+    check_phenomena(phenomena)
     evaluation = max(1, documents // 20)
     sizes: dict[SplitName, int] = {"train": documents, "dev": evaluation, "test": evaluation}
     lengths: Counter[str] = Counter()
     for split, size in sizes.items():
-        pairs = _counted(generate(seed, size, distances, sentences, split), split, lengths)
+        pairs = _counted(generate(seed, size, distances, sentences, split, phenomena), split, lengths)
         write_parallel(out / f"{split}.en", out / f"{split}.de", pairs, "blank")
-    phenomena = _write_suite(out / "suite.jsonl", seed, items_per_cell, distances or DISTANCES)
+    counts = _write_suite(out / "suite.jsonl", seed, items_per_cell, distances or DISTANCES, phenomena)
     text = _README.format(
         held_out=HELD_OUT,
         seed=seed,
         distance=distance or "many",
         counts="\n".join(f"| {split} | {size} | {lengths[split]} |" for split, size in sizes.items()),
-        phenomena="\n".join(f"| {name} | {count} |" for name, count in phenomena.items()),
+        phenomena="\n".join(f"| {name} | {count} |" for name, count in counts.items()),
     )
     write_text(out / "README.md", text)
 
@@ -95,11 +98,13 @@ def _counted(pairs: Iterable[ParallelDocument], split: str, lengths: Counter[str
         yield pair
 
 
-def _write_suite(path: Path, seed: int, items_per_cell: int, distances: tuple[int, ...]) -> Counter[str]:
+def _write_suite(
+    path: Path, seed: int, items_per_cell: int, distances: tuple[int, ...], phenomena: Sequence[str]
+) -> Counter[str]:
     """Write the suite and return the number of items per phenomenon."""
-    phenomena: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as lines:
-        for item in suite(seed, items_per_cell, distances):
+        for item in suite(seed, items_per_cell, distances, phenomena):
             lines.write(item.to_json() + "\n")
-            phenomena[item.phenomenon] += 1
-    return phenomena
+            counts[item.phenomenon] += 1
+    return counts

@@ -54,15 +54,17 @@ def suite(
         for name in phenomena
         for distance in distances
         for number in range(ceil(items_per_cell / known[name].answers))
-        for item in _group(seed, number, known[name], distance)
+        for item in _group(seed, number, known[name], distance, phenomena)
     )
 
 
-def _group(seed: int, number: int, phenomenon: Phenomenon, distance: int) -> Iterator[SyntheticItem]:
+def _group(
+    seed: int, number: int, phenomenon: Phenomenon, distance: int, phenomena: Sequence[str]
+) -> Iterator[SyntheticItem]:
     rng = Random(f"{seed} suite {phenomenon.name} {distance} {number}")
     start = rng.randint(0, _MAX_LEAD)
     end = start + distance
-    outline = Outline(rng, "test", end + 1)
+    outline = Outline(rng, "test", end + 1, phenomena)
     thread = draw_thread(rng, phenomenon, set())
     assert thread is not None, "with nothing to avoid there is always a thread"
     outline.reserve(thread)

@@ -23,7 +23,7 @@ import torch
 
 from tram.data.batches import document_ids
 from tram.data.units import Pair, Units, units_of
-from tram.errors import InputError
+from tram.errors import InputError, LongDocumentError
 from tram.files import exists
 from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_int8, save_model
 from tram.model.segments import segment_numbers
@@ -331,7 +331,7 @@ class Translator:
         if rule is not None and rule.refuses and rule.sentences is not None:
             whole = len(self.model.segment_lengths(state)) + sentences
             if whole > rule.sentences:
-                raise InputError(f"{name}: {rule.beyond(whole)}")
+                raise LongDocumentError(f"{name}: {rule.beyond(whole)}")
 
     def _blocks_to_read(self, pairs: list[tuple[Ids, Ids]], state: State) -> list[list[tuple[Ids, Ids]]]:
         """Return pairs in blocks that one pass reads; no segment is cut that is read as a whole."""

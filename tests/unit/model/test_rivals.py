@@ -229,7 +229,7 @@ class HANHost:
         self.swap = torch.arange(sizes["vocabulary"])  # the original's padding is 1, ours 0
         self.swap[[0, 1]] = self.swap[[1, 0]]
         special = [int(self.swap[sizes[name]]) for name in ("unk", "bos", "eos")]
-        side = "source" if sizes["context_type"] == "HAN_enc" else "both"
+        side = {"HAN_enc": "source", "HAN_dec": "target"}.get(sizes["context_type"], "both")
         self.model = Transformer(
             ModelConfig.model_validate(
                 {

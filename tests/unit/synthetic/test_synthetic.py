@@ -422,6 +422,19 @@ def test_the_folder_contains_documents_suite_and_description(tmp_path: Path) -> 
     assert "seed 3" in (out / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_folder_of_some_phenomena_has_no_other_ones(tmp_path: Path) -> None:
+    """Neither in its documents nor in its suite, where sentences of other phenomena would be between two sentences."""
+    names = ("pronoun", "term")
+    write_folder(tmp_path, documents=20, seed=3, items_per_cell=6, phenomena=names)
+    read = list(read_parallel(tmp_path / "train.en", tmp_path / "train.de"))
+    assert [pair.source for pair in read] == [pair.source for pair in generate(3, 20, phenomena=names)]
+    items = [json.loads(line) for line in (tmp_path / "suite.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert {item["phenomenon"] for item in items} == set(names)
+    between = {sentence for item in items for sentence in item["source_context"]}
+    assert len(between) > 100
+    assert not any(sentence.startswith(("Hello", "My name")) for sentence in between)
+
+
 def test_writing_twice_results_in_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         write_folder(tmp_path / name, documents=3, distance=2, items_per_cell=2)
