@@ -154,7 +154,8 @@ def test_generated_paragraphs_keep_every_element(pieces: list[str], text: str) -
     written = body_of(translate_document(document, translate)[0])
     kept = re.compile(r"<w:(tab|br|bookmarkStart|fldChar|instrText|hyperlink|footnoteReference|ins|del|delText)\b")
     assert Counter(kept.findall(written)) == Counter(kept.findall(body_of(content)))
-    found = re.sub(" +", " ", "".join(part for part, _ in runs(written)))
+    spaced = written.replace("<w:r><w:br/></w:r>", run(" "))  # a line break may take the place of a blank
+    found = re.sub(" +", " ", "".join(part for part, _ in runs(spaced)))
     assert found.count(text) == len(document.documents[0])
 
 
