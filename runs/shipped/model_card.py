@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scores import cost
+from scores import cost, memory_stages
 
 from tram.analysis.report import markdown_table, wrap_markdown
 from tram.files import write_text
@@ -151,7 +151,7 @@ def address_paragraph(scores: Path) -> str:
 def card(folder: Path, model: Path) -> str:
     """Return the card as Markdown."""
     about = read_model_file(model).model
-    memory, training, base = about.memory, cost(folder / "trained" / RUN / "finetune"), cost(folder / "base" / "train")
+    memory, training, base = about.memory, cost(*memory_stages(folder, RUN)), cost(*sorted(folder.glob("base*/train")))
     assert memory is not None, "the model that ships has a memory"
     assert training is not None, f"{RUN} is not trained yet"
     assert base is not None, "its sentence model is not trained yet"

@@ -74,13 +74,19 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
     return scores / run / f"{name}{suffix}"
 
 
-def cost(stage: Path) -> dict[str, Any] | None:
-    """Return updates, tokens, seconds and the best held-out loss of a stage that is complete."""
-    if not (stage / "model").exists():
+def cost(*stages: Path) -> dict[str, Any] | None:
+    """Return updates, tokens and seconds of consecutive stages, and the best held-out loss of the last one."""
+    finished = [stage for stage in stages if (stage / "model").exists()]
+    if not finished:
         return None
-    last = last_update(stage)
-    losses = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
-    return {key: last[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
+    ends = [last_update(stage) for stage in finished]
+    losses = [line["held_loss"] for line in read_metrics(finished[-1] / "metrics.jsonl") if "held_loss" in line]
+    return {key: sum(end[key] for end in ends) for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
+
+
+def memory_stages(folder: Path, run: str) -> list[Path]:
+    """Return the trainings of a memory, one after the other: memory-1, and memory-1b where it was trained further."""
+    return [trained / "finetune" for trained in sorted((folder / "trained").glob(f"{run}*"))]
 
 
 def beside_control(found: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -181,7 +187,7 @@ def measure(data: Path, folder: Path) -> dict[str, Any]:
     text = TextPipeline.load(folder / "documents")
     sets = {name: score_set(test, data, scores, text) for name, test in SETS.items()}
     return {
-        "costs": {run: found for run in RUNS if (found := cost(folder / "trained" / run / "finetune"))},
+        "costs": {run: found for run in RUNS if (found := cost(*memory_stages(folder, run)))},
         "sets": {name: found for name, found in sets.items() if found},
         "suites": suites(scores),
     }

@@ -26,7 +26,7 @@ FRONT_MATTER = re.compile(
     r"(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*(?:\r?\n|\Z)", re.S | re.M
 )
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-SPECIAL = re.compile(r"([\\`*_\[\]<>&~|$]|!(?=\[|\Z))")
+SPECIAL = re.compile(r"([\\`*_\[\]<>&~|$^=]|!(?=\[|\Z))")
 LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
 # Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents.
 NOT_TEXT = re.compile(r"\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z", re.I)

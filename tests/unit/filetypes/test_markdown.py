@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -77,6 +77,7 @@ def test_generated_files_come_back_byte_for_byte(content: bytes) -> None:
 
 
 @given(files, st.lists(nasty, min_size=1, max_size=5))
+@example(b"## word **bold** `code`\n", ["a ==="])
 def test_a_translation_full_of_markup_is_only_text(content: bytes, texts: list[str]) -> None:
     document = read_bytes("x.md", content)
     segments = document.documents[0]
