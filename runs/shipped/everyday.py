@@ -66,14 +66,22 @@ def without_notes(text: str) -> str:
     return re.sub(r" (?=[.,?!])", "", " ".join(NOTE.sub(" ", text).split()))
 
 
-def examples(dictionary: Path) -> Iterator[Pair]:
-    """Yield the example sentences of a dictionary without notes, placeholders and alternatives."""
+def entries(dictionary: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the English and German parts of each line that has as many of one as of the other."""
     for line in dictionary.read_text(encoding="utf-8").splitlines():
         german, _, english = line.partition(" :: ")
-        for left, right in zip(english.split(" | "), german.split(" | "), strict=False):
+        sides = english.split(" | "), german.split(" | ")
+        if len(sides[0]) == len(sides[1]):
+            yield sides
+
+
+def examples(dictionary: Path) -> Iterator[Pair]:
+    """Yield the example sentences of a dictionary without notes, placeholders and alternatives."""
+    for english, german in entries(dictionary):
+        for left, right in zip(english, german, strict=True):
             source, target = (without_notes(side.split("; ")[0]) for side in (left, right))
             whole = SENTENCE.fullmatch(source) and SENTENCE.fullmatch(target) and " " in source and " " in target
-            if english.count(" | ") == german.count(" | ") and whole and not PLACEHOLDER.search(source + target):
+            if whole and not PLACEHOLDER.search(source + target):
                 yield source, target
 
 

@@ -7,6 +7,9 @@ are those of real windows, from which the memory learns what kind of text it rea
 reader in one form are favoured, and passages that end with a pronoun whose gender an earlier sentence decides are taken
 from real documents (`tram suite pronouns`). Spliced sentences inside real windows teach the memory to follow a thing
 that is brought up in the middle of a document.
+
+In half of the real windows about half of the target sentences are translations by the model that ships with tram. The
+memory reads them, and they have no loss (`special_ids.HISTORY`), so that it learns from histories such as it will meet.
 """
 
 import sys
@@ -15,17 +18,21 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+from tram import Translator
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.sentinels import with_sentinels
 from tram.evaluation.address import form_of
 from tram.evaluation.language import load_language
 from tram.evaluation.suite import read_suite
+from tram.progress import Progress
 from tram.text.held_out import held_out_sentence
+from tram.text.special_ids import HISTORY
 
-SPLICED = {"pronouns": 3_400, "address": 1_400, "terms": 300}  # documents of each kind
-REAL = {"opendocs": 1_300, "europarl-direct": 450, "dialogue": 450, "prose": 400}  # windows of each corpus
-THREADED = {"opendocs": 350, "europarl-direct": 150, "dialogue": 350, "prose": 350}  # windows with spliced sentences
-PASSAGES = 2_800  # that end with a pronoun
+SPLICED = {"pronouns": 6_000, "address": 3_000, "terms": 600}  # documents of each kind
+REAL = {"opendocs": 2_400, "europarl-direct": 700, "dialogue": 900, "prose": 700}  # windows of each corpus
+THREADED = {"opendocs": 800, "europarl-direct": 300, "dialogue": 700, "prose": 600}  # windows with spliced sentences
+PASSAGES = 4_500  # that end with a pronoun
+HISTORY_SHARE = 0.5  # of the real windows, and of the sentences in these, are read as the model translates them
 PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
 GENERATED = 700  # documents
@@ -97,6 +104,27 @@ def with_threads(window: ParallelDocument, threads: list[ParallelDocument], rand
     return document_of(pairs) if len(set(address_forms(pairs))) < 2 else None
 
 
+def with_history(window: ParallelDocument, translation: list[str], random: Random) -> ParallelDocument:
+    """Replace some target sentences by translations that are read and have no loss."""
+    targets = [
+        f"{HISTORY} {translated}" if translated and random.random() < HISTORY_SHARE else target
+        for target, translated in zip(window.target, translation, strict=True)
+    ]
+    return ParallelDocument(window.source, targets)
+
+
+def translated(windows: list[ParallelDocument], random: Random) -> Iterator[ParallelDocument]:
+    """Yield windows with translations as history in a share of them."""
+    chosen = [window for window in windows if random.random() < HISTORY_SHARE]
+    translations = Translator.load(beam=1).translate_documents(window.source for window in chosen)
+    with Progress("translating windows", unit="windows") as progress:
+        for window, translation in zip(chosen, translations, strict=True):
+            progress.advance(1)
+            yield with_history(window, translation, random)
+    left = {id(window) for window in chosen}
+    yield from (window for window in windows if id(window) not in left)
+
+
 def main(data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
     random = Random(8)
@@ -109,15 +137,17 @@ def main(data: Path, folder: Path) -> None:
     found = list(passages(folder / "pronouns.jsonl", random))
     mix += random.sample(found, min(PASSAGES, len(found)))
     spliced = list(read_parallel(folder / "spliced" / "pronouns.en", folder / "spliced" / "pronouns.de"))
+    real: list[ParallelDocument] = []
     for name, count in REAL.items():
         corpus = list(read_parallel(data / name / "train.en.xz", data / name / "train.de.xz"))
         for size in WINDOWS:
             found = [window for document in corpus for window in windows(document, random, size)]
-            mix += favoured_sample(found, count // len(WINDOWS), random)
+            real += favoured_sample(found, count // len(WINDOWS), random)
         short = [window for document in corpus for window in windows(document, random, SHORT_WINDOW)]
         random.shuffle(short)
         threaded = (with_threads(window, random.sample(spliced, THREADS), random) for window in short)
         mix += islice((document for document in threaded if document is not None), THREADED[name])
+    mix += translated(real, random)
     random.shuffle(mix)
     write_parallel(folder / "documents.en", folder / "documents.de", mix)
 

@@ -12,8 +12,8 @@
 #
 # Each training takes about ten minutes on one core, each measuring about twenty. Run it again to resume an interrupted
 # run. RUNS="memory-1" does only some of them. BASE_UPDATES=950 first trains the sentence model further, on single
-# sentences with copy sentinels, separators and masks, and on everyday ones; DICTIONARY=FILE adds the examples of Ding's
-# dictionary to these (runs/shipped/everyday.py).
+# sentences with copy sentinels, separators and masks, and on everyday ones; DICTIONARY=FILE adds the examples and common
+# words of Ding's dictionary to these (runs/shipped/everyday.py, dictionary.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=${1:?give the folder of the corpora}
@@ -24,10 +24,12 @@ mkdir -p "$out"
 
 everyday=(--train "$out/augmented/everyday.en" "$out/augmented/everyday.de")
 raw=("${everyday[@]}") pairs=("${everyday[@]}")
-declare -A share=([opendocs]=0.33 [europarl-direct]=0.13 [dialogue]=0.6 [prose]=0.5) # of the documents, for the sentence model
+declare -A share=([opendocs]=0.6 [europarl-direct]=0.22 [dialogue]=1 [prose]=1) # of the documents, for the sentence model
+sources=()
 for corpus in "${corpora[@]}"; do
     raw+=(--train "$data/$corpus/train.en.xz" "$data/$corpus/train.de.xz")
     pairs+=(--train "$out/augmented/$corpus.en" "$out/augmented/$corpus.de")
+    sources+=("$data/$corpus/train.en.xz")
 done
 mkdir -p "$out/augmented"
 [ -e "$out/augmented/everyday.de" ] || python runs/shipped/everyday.py "$out/augmented/everyday.en" \
@@ -37,6 +39,11 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
         [ -e "$out/augmented/$corpus.de" ] || python runs/shipped/augment.py "$data/$corpus/train.en.xz" \
             "$data/$corpus/train.de.xz" "$out/augmented/$corpus.en" "$out/augmented/$corpus.de" 5 "${share[$corpus]}"
     done
+    if [ -n "${DICTIONARY:-}" ]; then
+        [ -e "$out/augmented/words.de" ] || python runs/shipped/dictionary.py "$DICTIONARY" "$out/augmented/words.en" \
+            "$out/augmented/words.de" "${sources[@]}"
+        pairs+=(--train "$out/augmented/words.en" "$out/augmented/words.de")
+    fi
     [ -e "$out/base-start" ] || python runs/shipped/start.py "$start" "$out/base-start"
     tram prepare "$out/pairs" --text "$out/base-start" "${pairs[@]}" --held-out 0.003
     tram train configs/shipped-base.yaml data="$out/pairs" output="$out/base" train.start="$out/base-start" \
@@ -50,9 +57,9 @@ if [ ! -e "$out/pronouns.jsonl" ]; then # real passages that end with a pronoun
     for corpus in "${corpora[@]:1}"; do more+=(--add "$data/$corpus/train.en.xz,$data/$corpus/train.de.xz"); done
     tram suite pronouns "$data/opendocs/train.en.xz" "$data/opendocs/train.de.xz" "$out/pronouns.jsonl" "${more[@]}"
 fi
+[ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced
 [ -e "$out/documents.de" ] || python runs/shipped/mix.py "$data" "$out"
 tram prepare "$out/documents" --text "$start" --train "$out/documents.en" "$out/documents.de" --held-out 0.01
-[ -e "$out/start" ] || cp -r "$start" "$out/start" # the shipped model will be replaced
 [ -e "$out/sentence" ] || python runs/shipped/start.py "$out/start" "$out/sentence"
 
 for run in ${RUNS:-sentence memory-1 memory-2}; do

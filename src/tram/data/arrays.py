@@ -11,7 +11,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -132,6 +132,26 @@ class Sentences(SentenceIds):
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
 
+class UnmarkedSentences(SentenceIds):
+    """The sentences of one side without the mark (`SpecialIds.history`) that some of them begin with."""
+
+    def __init__(self, sentences: Sentences, marked: npt.NDArray[np.bool_]) -> None:
+        self.sentences = sentences
+        self.marked = marked
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of ids of every sentence."""
+        lengths: npt.NDArray[np.int64] = self.sentences.lengths - self.marked
+        return lengths
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.sentences[index][int(self.marked[index]) :]
+
+
 def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
     """Return a one-dimensional array of one of some types, memory-mapped unless it is empty."""
     regular_file(path)
@@ -202,6 +222,20 @@ class Split:
         source = self.source.lengths + self.special.source_extra > max_length
         target = self.target.lengths + self.special.target_extra > max_length
         return int((self.usable & (source | target)).sum())
+
+
+def _without_marks(split: Split, target: Sentences) -> Split:
+    """Return a split whose history sentences have no mark and no labels that are trained on."""
+    history = split.special.history
+    marked = np.zeros(len(target), np.bool_)
+    if history is not None and len(target.ids):
+        first = np.minimum(target.offsets[:-1], len(target.ids) - 1)
+        marked = (target.lengths > 0) & (target.ids[first] == history)
+    if not marked.any():
+        return split
+    unmarked = UnmarkedSentences(target, marked)
+    labels = unmarked.lengths + split.special.target_extra - 1
+    return replace(split, target=unmarked, given=np.where(marked, labels, 0))
 
 
 class _PreparedFile(BaseModel):
@@ -285,7 +319,7 @@ class PreparedData:
             check(f"{which}.ids", _largest(side.ids) < vocabularies[which])
         check("target.offsets", len(source) == len(target))
         check("documents", _are_offsets(documents, len(source)))
-        return Split(source, target, documents, self.special)
+        return _without_marks(Split(source, target, documents, self.special), target)
 
     @cached_property
     def special(self) -> SpecialIds:

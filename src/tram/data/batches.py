@@ -58,7 +58,7 @@ class SentencePlan:
         self.lengths = np.maximum(source, target)
         self.target_lengths = target
         self.labels = target - 1 if split.given is None else target - 1 - split.given
-        self.usable: Rows = np.flatnonzero(split.usable)
+        self.usable: Rows = np.flatnonzero(split.usable & (self.labels > 0))
         self.truncated = split.longer_than(max_length)
         self.tokens = tokens
         self.seed = seed
@@ -91,7 +91,9 @@ class DocumentPlan:
     def __init__(self, split: Split, documents: int, max_length_gap: int | None, max_length: int, seed: int) -> None:
         source, target = split.template_lengths(max_length)
         self.source_lengths = np.where(split.usable, source, 0)
-        self.target_lengths = np.where(split.usable, target - 1, 0)  # labels: end counted, start not
+        self.target_lengths = np.where(split.usable, target - 1, 0)  # end counted, start not
+        given = 0 if split.given is None else np.minimum(split.given, self.target_lengths)
+        self.labels = self.target_lengths - given  # that are trained on
         self.starts = split.documents[:-1]
         self.sentences = np.diff(split.documents)
         self.truncated = split.longer_than(max_length)

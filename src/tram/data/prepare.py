@@ -41,7 +41,7 @@ from tram.text.bpe import BPE
 from tram.text.languages import check_language
 from tram.text.moses import moses
 from tram.text.pipeline import Side, TextPipeline
-from tram.text.special_ids import RESERVED_CHARACTERS
+from tram.text.special_ids import HISTORY, RESERVED_CHARACTERS
 from tram.text.truecasing import Truecaser, count_cases
 
 CHUNK = 500  # sentences per worker task
@@ -266,14 +266,14 @@ def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[DocumentSides]]
         sides = []
         for side, (language, sentences) in enumerate(zip(languages, document, strict=True)):
             result.cut += sum(len(sentence) > MAX_CHARACTERS for sentence in sentences)
-            sentences = [sentence[:MAX_CHARACTERS] for sentence in sentences]
+            marks, sentences = _without_marks([sentence[:MAX_CHARACTERS] for sentence in sentences])
             if pipeline == "moses":
                 script = moses(str(language))
                 tokens = [script.tokenize(script.normalize(sentence)) for sentence in sentences]
                 if count:
                     result.cases[side].update(count_cases(tokens))
                 sentences = [" ".join(words) for words in tokens]
-            sides.append(sentences)
+            sides.append([mark + sentence for mark, sentence in zip(marks, sentences, strict=True)])
         result.documents.append((sides[0], sides[1]))
     return result
 
@@ -378,14 +378,30 @@ def _encode_chunk(
     text = _load_pipeline(*pipeline)
 
     def ids(sentences: list[str], side: Side) -> list[list[int]]:
+        marks, sentences = _without_marks(sentences)
         if text.pipeline == "moses":
             sentences = _truecased(text.truecaser(side), sentences)
-        return text.subwords(side).encode_batch(sentences)
+        encoded = text.subwords(side).encode_batch(sentences)
+        history = text.special.history
+        if side == "source" or not any(marks):
+            return encoded
+        if history is None:
+            raise InputError(
+                "a target sentence is marked as history, for which the text pipeline has no id; remove the marks or "
+                "prepare with --reserved"
+            )
+        return [[history, *each] if mark and each else each for mark, each in zip(marks, encoded, strict=True)]
 
     return [(ids(source, "source"), ids(target, "target")) for source, target in documents]
 
 
 # Helpers.
+
+
+def _without_marks(sentences: list[str]) -> tuple[list[str], list[str]]:
+    """Return the mark of history, or nothing, before each sentence, and the sentences without it."""
+    marks = [sentence[:1] if sentence.startswith(HISTORY) else "" for sentence in sentences]
+    return marks, [sentence[len(mark) :] for mark, sentence in zip(marks, sentences, strict=True)]
 
 
 def _documents(tokenised: list[Tokenised]) -> Iterator[DocumentSides]:

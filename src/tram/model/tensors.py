@@ -94,3 +94,9 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, T
             raise InputError(f"{path}: `{name}` has shape {shapes}; do not mix models")
     if complete and (missing := sorted(wanted.keys() - found.keys())):
         raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
+
+
+def product_dtype(states: Tensor) -> torch.dtype:
+    """Return the dtype that matrix products are computed in: autocast's, where it is on."""
+    device = states.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype

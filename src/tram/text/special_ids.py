@@ -17,6 +17,7 @@ RESERVED_CHARACTERS = "".join(chr(0x10FF00 + number) for number in range(32))
 SENTINELS = RESERVED_CHARACTERS[:16]  # each stands for a span that is copied from source to target
 SEPARATOR = RESERVED_CHARACTERS[16]  # between sentences that are translated as one
 MASK = RESERVED_CHARACTERS[17]  # a source word that is hidden
+HISTORY = RESERVED_CHARACTERS[18]  # before a target sentence that the context reads and the loss leaves out
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class SpecialIds:
     def mask(self) -> int | None:
         """The id of a hidden word; None in a pipeline without reserved ids."""
         return self._reserved(MASK)
+
+    @property
+    def history(self) -> int | None:
+        """The id before a target that is only history; None in a pipeline without reserved ids."""
+        return self._reserved(HISTORY)
 
     def _reserved(self, character: str) -> int | None:
         place = RESERVED_CHARACTERS.index(character)

@@ -16,6 +16,7 @@ from tram.data.arrays import Split
 from tram.data.batches import Batch, DocumentPlan, Rows, collate_documents
 from tram.model.state import State
 from tram.model.transformer import Transformer
+from tram.text.special_ids import PAD
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
 from tram.translation.first_pass import evaluating, first_translations
 
@@ -75,7 +76,7 @@ class DocumentStage(Stage):
         """Accumulate the gradients of one window."""
         group = self.group()
         window = self.window(group)
-        per_step = self.plan.step_tokens(self.plan.target_lengths, group, window.start, window.stop)
+        per_step = self.plan.step_tokens(self.plan.labels, group, window.start, window.stop)
         sums = LossSums(tokens=int(per_step.sum()))
         weights = self.token_weights(per_step)
         pieces = self.plan.pieces(group, window.start, window.stop, self.config.tokens)
@@ -199,8 +200,8 @@ class DocumentStage(Stage):
             state = self.with_first_translations(batch, state)
         done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
-        counted = done.layout.pack(new).nonzero().squeeze(1)
         labels = done.layout.pack(batch.labels)
+        counted = (done.layout.pack(new) & (labels != PAD)).nonzero().squeeze(1)
         token_weights = by_step = None
         if weights is not None:
             by_step = torch.as_tensor(np.concatenate([np.zeros(reread), weights]), device=device)
@@ -244,7 +245,7 @@ class DocumentStage(Stage):
         for group in groups[self.processes.number :: self.processes.count]:
             for piece in plan.pieces(group, 0, plan.length(group), self.config.tokens):
                 total += evaluation.piece_loss(group, piece)[1]
-            tokens += int(plan.step_tokens(plan.target_lengths, group, 0, plan.length(group)).sum())
+            tokens += int(plan.step_tokens(plan.labels, group, 0, plan.length(group)).sum())
         return total, tokens
 
     def position(self) -> dict[str, Any]:

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tram.model.tensors import product_dtype
+
 ALIGNMENT = 16  # float32 numbers in a cache line
 
 
@@ -47,7 +49,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         needs_states, needs_weight, needs_bias = (learn and needed for needed in ctx.needs_input_grad[:3])
         accurate = torch.promote_types(states.dtype, torch.float32)
-        product = _product_dtype(states)
+        product = product_dtype(states)
         loss = states.new_zeros((), dtype=accurate)
         plain = states.new_zeros((), dtype=accurate)
         d_states = torch.empty_like(states, dtype=accurate) if needs_states else None
@@ -102,12 +104,6 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         )
         ctx.gradients = None  # the buffers are handed over: a second backward pass would find nothing
         return None if d_states is None else d_states.to(ctx.dtype), d_weight, d_bias, None, None, None, None, None
-
-
-def _product_dtype(states: Tensor) -> torch.dtype:
-    """Return the dtype that matrix products are computed in: autocast's, where it is on."""
-    device = states.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
 
 
 def _aligned(rows: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ class SegmentStage(DocumentStage):
     def run_update(self, update: int, backward: Backward) -> LossSums:
         """Accumulate the gradients of one group of segments."""
         group = self.group()
-        per_step = self.plan.step_tokens(self.plan.target_lengths, group, 0, self.plan.length(group))
+        per_step = self.plan.step_tokens(self.plan.labels, group, 0, self.plan.length(group))
         sums = LossSums(tokens=int(per_step.sum()))
         weights = self.token_weights(per_step)
         for part in self.parts(group[self.own_documents(len(group))]):
@@ -114,7 +114,7 @@ class SegmentStage(DocumentStage):
         total, tokens = 0.0, 0
         for group in groups[self.processes.number :: self.processes.count]:
             total += sum(evaluation.part_loss(part, None)[1] for part in evaluation.parts(group))
-            tokens += int(plan.step_tokens(plan.target_lengths, group, 0, plan.length(group)).sum())
+            tokens += int(plan.step_tokens(plan.labels, group, 0, plan.length(group)).sum())
         return total, tokens
 
 

@@ -16,6 +16,7 @@ from conftest import Corpus, contents
 from tram.data.arrays import VERSION, GrowingArray, PreparedData, SplitWriter
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
+from tram.text.special_ids import HISTORY
 
 Document = tuple[list[list[int]], list[list[int]]]
 sentence = st.lists(st.integers(0, 2**16 - 1), max_size=5)
@@ -41,6 +42,31 @@ def test_an_array_written_in_pieces_is_one_array(pieces: list[list[int]]) -> Non
             for piece in pieces:
                 array.append(piece)
         assert np.load(path).tolist() == [value for piece in pieces for value in piece]
+
+
+def test_a_target_that_is_marked_as_history_comes_back_without_mark_and_labels(tmp_path: Path) -> None:
+    """In files: a line that begins with the reserved character `HISTORY`."""
+    source, target = tmp_path / "train.en", tmp_path / "train.de"
+    source.write_text("It rained.\nWe stayed.\nIt was late.\n", encoding="utf-8")
+    target.write_text(f"Es regnete.\n{HISTORY} Wir blieben.\nEs war spät.\n", encoding="utf-8")
+    settings = PrepareSettings(merges=20, held_out=0.0, reserved=True)
+    prepare(tmp_path / "marked", [(source, target)], [], settings)
+    marked = PreparedData.open(tmp_path / "marked").split("train")
+    target.write_text("Es regnete.\nWir blieben.\nEs war spät.\n", encoding="utf-8")
+    prepare(tmp_path / "plain", [(source, target)], [], settings, text=tmp_path / "marked")
+    plain = PreparedData.open(tmp_path / "plain").split("train")
+    assert plain.given is None
+    assert marked.given is not None
+    assert marked.given.tolist() == [0, len(plain.target[1]) + 1, 0]
+    assert [ids.tolist() for ids in marked.target] == [ids.tolist() for ids in plain.target]
+    assert marked.target.lengths.tolist() == plain.target.lengths.tolist()
+
+
+def test_history_needs_a_pipeline_with_reserved_ids(tmp_path: Path) -> None:
+    for name, text in (("train.en", "It rained.\n"), ("train.de", f"{HISTORY} Es regnete.\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="--reserved"):
+        prepare(tmp_path / "out", [(tmp_path / "train.en", tmp_path / "train.de")], [], PrepareSettings(merges=20))
 
 
 @settings(max_examples=40)

@@ -5,13 +5,16 @@ against the paper's equations.
 """
 
 import functools
+import itertools
 import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -99,6 +102,41 @@ def test_a_look_at_the_held_out_documents_does_not_move_the_stage() -> None:
         stage.held_out_loss(made.split)
     assert stage.position() == undisturbed.position()
     assert_same(update_gradients(stage), update_gradients(undisturbed))
+
+
+# Sentences that are only history.
+
+
+def as_history(made: Example, chosen: Callable[[int], bool]) -> Example:
+    """Return the same documents; sentences with a chosen number have no labels."""
+    rows = [int(start) + j for start, stop in itertools.pairwise(made.split.documents) for j in range(stop - start)]
+    history = np.array([chosen(row) for row in rows])
+    given_labels = np.where(history, made.split.target.lengths + 1, 0)
+    labels = made.labels.clone()
+    for i, start in enumerate(made.split.documents[:-1]):
+        for j in range(int(made.split.documents[i + 1] - start)):
+            if history[start + j]:
+                labels[i, j] = 0
+    return Example(replace(made.split, given=given_labels), made.source, made.decoder_input, labels)
+
+
+@pytest.mark.parametrize("tokens", [1, 9, 1000])
+@pytest.mark.parametrize("depth", [1, "full"])
+def test_history_is_read_and_has_no_loss(depth: int | str, tokens: int) -> None:
+    made = as_history(example(FIXED), lambda row: row % 2 == 0)
+    stage = stage_of(model_of("both", depth), made.split, tokens=tokens)
+    with torch.no_grad():
+        loss, count = stage.held_out_loss(made.split)
+        assert count == int((made.labels != 0).sum())
+        assert loss == pytest.approx(float(token_losses(stage.model, made).sum()), rel=1e-10)
+    window = range(made.source.shape[1])
+    assert_same(update_gradients(stage), expected_gradients(stage, made, window))
+
+
+def test_an_update_of_history_alone_changes_nothing() -> None:
+    made = as_history(example(FIXED), lambda row: True)
+    gradients = update_gradients(stage_of(model_of("both"), made.split))
+    assert not any(gradient.any() for gradient in gradients.values())
 
 
 # The gradients of an update.
