@@ -2,8 +2,9 @@
 
 python runs/shipped/everyday.py OUT_SOURCE OUT_TARGET [DICTIONARY]
 
-Sentences made of the words of everyday.yaml, and the example sentences of DICTIONARY: the file `de-en` of Ding's
-dictionary (Debian: trans-de-en, GPL-2+), whose lines are "Wort {n} | Beispielsatz. :: word | Example sentence."
+Sentences made of the words of everyday.yaml, phrases of letters, and the example sentences of DICTIONARY: the file
+`de-en` of Ding's dictionary (Debian: trans-de-en, GPL-2+), whose lines are "Wort {n} | Beispielsatz. :: word | Example
+sentence."
 """
 
 import re
@@ -19,6 +20,7 @@ from tram.data.corpus import ParallelDocument, write_parallel
 
 Pair = tuple[str, str]
 SENTENCES = 30_000  # made of the words
+PHRASES = 2_500  # of letters
 REPEATED = 2  # times that an example sentence is seen
 ENGLISH = ("the", "a", "my", "your", "your")  # with the articles of each gender beside them
 NOMINATIVE = {
@@ -61,6 +63,16 @@ def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     return source[0].upper() + source[1:], target[0].upper() + target[1:]
 
 
+def letter_phrase(words: dict[str, Any], random: Random) -> Pair:
+    """Return a salutation, the end of a letter, or another of its usual sentences."""
+    gender = random.choice(("any", "f", "m"))
+    source, target = random.choice(list(words["letters"][gender].items()))
+    names = {"surname": random.choice(words["names"]["surnames"])}
+    if gender != "any":
+        names["name"] = random.choice(words["names"][gender])
+    return source.format(**names), target.format(**names)
+
+
 def without_notes(text: str) -> str:
     """Return an entry without its notes on grammar, field and style."""
     return re.sub(r" (?=[.,?!])", "", " ".join(NOTE.sub(" ", text).split()))
@@ -90,6 +102,7 @@ def main(out_source: str, out_target: str, dictionary: str | None = None) -> Non
     random = Random(4)
     words = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     pairs = list(dict.fromkeys(made_of_words(words, random) for _ in range(SENTENCES)))
+    pairs += [letter_phrase(words, random) for _ in range(PHRASES)]
     if dictionary is not None:
         pairs += REPEATED * list(dict.fromkeys(examples(Path(dictionary))))
     random.shuffle(pairs)
