@@ -10,10 +10,10 @@
 # FOLDER    where everything is written; default: runs/shipped/out
 # START     the model to start from; default: src/tram/shipped
 #
-# Each training takes about ten minutes on one core, each measuring about twenty. Run it again to resume an interrupted
-# run. RUNS="memory-1" does only some of them. BASE_UPDATES=950 first trains the sentence model further, on single
-# sentences with copy sentinels, separators and masks, and on everyday ones; DICTIONARY=FILE adds the examples and common
-# words of Ding's dictionary to these (runs/shipped/everyday.py, dictionary.py).
+# Each training of the memory takes about half an hour on one core, each measuring about twenty minutes. Run it again to
+# resume an interrupted run. RUNS="memory-1" does only some of them. BASE_UPDATES=1550 first trains the sentence model
+# further, on single sentences with copy sentinels, separators and masks, and on everyday ones; DICTIONARY=FILE adds the
+# examples and common words of Ding's dictionary to these (runs/shipped/everyday.py, dictionary.py).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=${1:?give the folder of the corpora}
