@@ -20,7 +20,7 @@ Sides = Literal["source", "target", "both"]
 
 @dataclass(slots=True)
 class ParsedDocument:
-    """One document as read from one file; a file with one side has the same list in `source` and `target`."""
+    """A document as read from one file; for a file with one side, `source` and `target` are the same list."""
 
     id: str | None
     end: int  # the line that ends the document
