@@ -45,7 +45,7 @@ POSITION_OFFSET = 2  # BART's position tables begin with two unused rows
 EMBEDDING = SHARED
 COPIES = (ENCODER_TOKENS, DECODER_TOKENS, OUTPUT)
 
-# tram's names and the authors' names inside a layer; those of the memory come first, because others begin like them.
+# tram's names and the authors' names inside a layer; those of the memory come first, because other names are prefixes.
 AUTHORS_LAYER_NAMES = {
     "self_attention.context.table": "rnn.ds_query_init",
     "self_attention.context.first_norm": "rnn.ds_layernorm",
@@ -164,7 +164,7 @@ def read_state_dict(path: Path) -> StateDict:
 
 
 def with_slot_norms(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with the LayerNorm behind every learned table of slot positions under the same name.
+    """Return the tensors, with the LayerNorm after every learned table of slot positions under a uniform name.
 
     The table's module is read as LN(M + table); a LayerNorm without weights is one with weights 1 and biases 0.
     """

@@ -357,7 +357,7 @@ def test_long_codes_have_short_ones(code: str, short: str) -> None:
 
 def test_an_unknown_language_is_refused_with_the_nearest_ones() -> None:
     assert find_language("pt", ["pt_XX", "pl_PL"], "model") == "pt_XX"
-    with pytest.raises(InputError, match="model: language 'dee' is no language of this model; give, for example, de"):
+    with pytest.raises(InputError, match="model: language 'dee' is not a language of this model; give"):
         find_language("dee", ["de", "fr", "nl"], "model")
 
 
