@@ -1,4 +1,4 @@
-"""First translations: what the model makes of each sentence on its own, for contexts that read them.
+"""First-pass translations: translations of single sentences without context, for context modules that read them.
 
 inputs = first_translations(model, special, source)                # ids (documents, sentences, tokens) on both sides
 state = model.with_first_translations(model.encode(source, state), inputs, state)
@@ -17,11 +17,11 @@ from tram.text.special_ids import PAD, SpecialIds
 from tram.translation.engines.torch import TorchEngine
 from tram.translation.search import length_limit, search
 
-TOKENS = 2048  # of the source that one search covers
+TOKENS = 2048  # source tokens per search
 
 
 def first_translations(model: Transformer, special: SpecialIds, source: Tensor) -> Tensor:
-    """Return the decoder's inputs of greedy translations without context; source: (documents, sentences, tokens)."""
+    """Return greedy translations without context as decoder inputs; source: (documents, sentences, tokens)."""
     found: list[list[list[int]]] = [[[] for _ in document] for document in source]
     places = [(document, sentence) for document, sentence in source.any(-1).nonzero().tolist()]
     lengths = (source != PAD).sum(-1)
@@ -43,7 +43,7 @@ def first_translations(model: Transformer, special: SpecialIds, source: Tensor) 
 
 @contextmanager
 def evaluating(model: Transformer) -> Iterator[None]:
-    """Switch dropout off for a while."""
+    """Switch dropout off inside the block."""
     training = model.training
     model.eval()
     try:
