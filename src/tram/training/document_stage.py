@@ -19,16 +19,16 @@ from tram.model.transformer import Transformer
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
 from tram.translation.first_pass import evaluating, first_translations
 
-Weights = npt.NDArray[np.float64]  # of a token at each step
+Weights = npt.NDArray[np.float64]  # weight of a token at each step
 
 
 class DocumentStage(Stage):
-    """Stage "finetune": a group of documents is read sentence by sentence in parallel; a window of it is an update.
+    """Stage "finetune": a group of documents is read in parallel, sentence by sentence; each window of it is an update.
 
-    A window consists of pieces that fit the token budget. From piece to piece goes the detached state of `reread`
-    sentences ago; those sentences are read again with the current weights, so that gradients reach as far back as in
-    the uncut window. With gradient depth `full` nothing is read again inside a window: gradients go through the state
-    from piece to piece (`connected_loss`), and end at the sentences that the window reads again.
+    A window is split into pieces within the token budget. The detached state of `reread` sentences ago is carried from
+    piece to piece; those sentences are read again with the current weights, so that gradients reach as far back as in
+    the whole window. With gradient depth `full`, nothing is read again inside a window: gradients flow through the
+    state from piece to piece (`connected_loss`), and stop at the sentences that the window reads again.
     """
 
     config: FinetuneConfig
@@ -43,10 +43,10 @@ class DocumentStage(Stage):
         self.groups = len(self.plan.epoch(0))
         self.full = any(context.depth == "full" for context in model.contexts().values())
         self.reach = gradient_reach(model)
-        self.group_number = 0  # counted through all epochs
-        self.step = 0  # sentences of the group that are done
-        self.reread = 0  # how many of them are read again
-        self.state = State.empty()  # before those; of the whole group
+        self.group_number = 0  # counted across epochs
+        self.step = 0  # sentences of the group that are finished
+        self.reread = 0  # number of them that are read again
+        self.state = State.empty()  # state of the whole group before these
         self._epoch: tuple[int, list[Rows]] = (-1, [])
 
     def describe(self) -> list[str]:
@@ -63,7 +63,7 @@ class DocumentStage(Stage):
         return self._epoch[1][number]
 
     def window(self, group: Rows) -> range:
-        """Return the sentences of the next update: as many as are drawn, at most what is left."""
+        """Return the sentences of the next update: a random number of them, at most those that are left."""
         left = self.plan.length(group) - self.step
         if self.config.window != "document":
             least, most = self.config.window
@@ -117,7 +117,7 @@ class DocumentStage(Stage):
         if not len(mine) or not self.has_tokens(group[mine], steps):
             return None, 0.0
         rows = torch.as_tensor(mine, device=self.processes.device)
-        # At the start of a document the first memory is computed again, with its gradient
+        # At the start of a document the initial memory is computed again, with its gradient
         state = None if steps.start == 0 else self.state.select(rows)
         part = self.read(group[mine], steps, reread, state, weights, self.reread)
         self.state = self.state.put(rows, part.state.detach())
@@ -126,8 +126,8 @@ class DocumentStage(Stage):
     def connected_loss(self, group: Rows, pieces: list[range], weights: Weights) -> tuple[Tensor | None, float]:
         """Return the same as `piece_loss` for a window of several pieces, with gradients through all of them.
 
-        Only the states at the edges of pieces are kept; the backward pass computes each piece again, from the last to
-        the first (`torch.utils.checkpoint`), so that no more than one piece is in memory.
+        Only the states between pieces are stored; the backward pass recomputes each piece, from the last to the first
+        (`torch.utils.checkpoint`), so that only one piece is in memory at a time.
         """
         mine = self.own_documents(len(group))
         window = range(pieces[0].start, pieces[-1].stop)
@@ -139,7 +139,7 @@ class DocumentStage(Stage):
         rows = torch.as_tensor(mine, device=self.processes.device)
         kept_at = window.stop - self.reread  # the state before this step is carried to the next window
         edges = sorted({window.start - reread, *(piece.stop for piece in pieces), kept_at})
-        # The first memory with its gradient, which goes through empty sentences too
+        # The initial memory with its gradient, which also flows through empty sentences
         state = self.state.select(rows) if edges[0] else self.model.initial_state(len(mine))
         losses, plain = [], 0.0
         for start, stop in itertools.pairwise(edges):
@@ -159,7 +159,7 @@ class DocumentStage(Stage):
     def read_again_in_backward(
         self, documents: Rows, steps: range, reread: int, state: State, weights: Weights
     ) -> "PieceResult":
-        """Return what `read` does, without keeping anything for the backward pass but the state before the piece."""
+        """Return the same as `read`, but store only the state before the piece for the backward pass."""
         names = list(state.tensors())
         after: list[str] = []
 
@@ -170,7 +170,7 @@ class DocumentStage(Stage):
             after[:] = tensors
             return part.loss, part.plain, *tensors.values()
 
-        # An input with a gradient: without one, checkpoint would not compute the piece again
+        # An input that requires a gradient: without one, `checkpoint` would not recompute the piece
         anchor = torch.zeros((), device=self.processes.device, requires_grad=True)
         loss, plain, *tensors = checkpoint(compute, anchor, *state.tensors().values(), use_reentrant=True)
         return PieceResult(loss, plain, State.from_tensors(dict(zip(after, tensors, strict=True))))
@@ -190,8 +190,8 @@ class DocumentStage(Stage):
     ) -> "PieceResult":
         """Read some sentences of documents from `state` on, and return their loss and the state after them.
 
-        The first `reread` sentences had their loss in the piece before. weights: of a token at each of the others;
-        None: no gradients. The state returned is that before the last `reread_next` sentences.
+        The loss of the first `reread` sentences was part of the previous piece. weights: of a token at each of the
+        others; None: no gradients. The returned state is the one before the last `reread_next` sentences.
         """
         device = self.processes.device
         batch = self.batch(documents, steps, train=weights is not None).to(device)
@@ -215,7 +215,7 @@ class DocumentStage(Stage):
         return PieceResult(loss, plain, done.state)
 
     def with_first_translations(self, batch: Batch, state: State | None) -> State:
-        """Return the state with first translations of the sentences of a batch, made with the current weights."""
+        """Return the state with first-pass translations of a batch, computed with the current weights."""
         model, given = self.model, state or State.empty()
         inputs = first_translations(model, self.split.special, batch.source)
         with evaluating(model), torch.no_grad():
@@ -223,7 +223,7 @@ class DocumentStage(Stage):
         return given | prepared.only(model.decoder.contexts())
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
-        """Return some sentences of documents; train: whether a gradient is wanted."""
+        """Return some sentences of documents; train: whether a gradient is needed."""
         return collate_documents(self.split, documents, steps, self.model.config.max_length)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
@@ -235,7 +235,7 @@ class DocumentStage(Stage):
         self.state = self.model.initial_state(documents).detach()
 
     def held_out_loss(self, held_out: Split) -> tuple[float, int]:
-        """Compute the loss of documents in order with their reference history, from a stage of its own."""
+        """Compute the loss of whole documents with their reference history, in a separate stage."""
         evaluation = DocumentStage(self.model, self.config, 0, Processes(device=self.processes.device), held_out)
         evaluation.reach = 0  # there are no gradients, so nothing has to be read again
         plan = evaluation.plan
@@ -248,7 +248,7 @@ class DocumentStage(Stage):
         return total, tokens
 
     def position(self) -> dict[str, Any]:
-        """Return the group, how far it is, and how many sentences are read again."""
+        """Return the group, the position in it, and the number of sentences that are read again."""
         return {"group": self.group_number, "step": self.step, "back": self.reread}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -265,7 +265,7 @@ class DocumentStage(Stage):
         return State.join([states[owners.index(n)] for n in range(len(states))]).tensors() if states else {}
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Continue in the middle of a document; raise ValueError for what is no position in this data."""
+        """Continue in the middle of a document; raise ValueError if the position is not valid in this data."""
         numbers: list[Any] = [position.get(key) for key in ("group", "step", "back")]
         if len(position) != 3 or not all(type(number) is int and 0 <= number < 2**53 for number in numbers):
             raise ValueError("its position in the documents is not valid")
@@ -291,17 +291,17 @@ class PieceResult:
 
 
 def gradient_reach(model: Transformer) -> int:
-    """Return how many sentences before a piece take part in its gradient; with depth `full`, 1 for each unit.
+    """Return the number of sentences before a piece that take part in its gradient; with depth `full`, 1 per module.
 
-    A context module reaches back `depth` sentences. What its state was updated from there may have read another
-    module, which reaches back as far again: the sum of the depths on the longest chain of modules, each of which feeds
-    the next.
+    A context module reaches back `depth` sentences. The inputs of its updates there may depend on another module, which
+    reaches back further. The reach is therefore the sum of the depths along the longest chain of modules, each of which
+    feeds the next.
     """
     encoder, decoder = (
         {name: 1 if context.depth == "full" else context.depth for name, context in side.contexts().items()}
         for side in (model.encoder, model.decoder)
     )
-    # The first self-attention of the decoder comes before any attention to the source: nothing of the encoder is in it.
+    # The decoder's first self-attention comes before any attention to the source and does not depend on the encoder.
     first = model.decoder.layers[0].self_attention.name
     behind_encoder = sum(depth for name, depth in decoder.items() if name != first)
     return max(sum(decoder.values()), sum(encoder.values()) + behind_encoder)

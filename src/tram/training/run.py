@@ -1,6 +1,6 @@
-"""A training run: the stages that a config names, from prepared data to a model folder.
+"""A training run: the stages of a config, from prepared data to a model folder.
 
-train(Config.load("configs/small.yaml"))      # run again after a kill: continues exactly where it stopped
+train(Config.load("configs/small.yaml"))      # continues after an interruption exactly where it stopped
 """
 
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
 
 def train(config: Config) -> Path:
-    """Run the stages that the config names and return the folder of the finished model.
+    """Run the stages of a config and return the folder of the finished model.
 
     With several processes, only the main process reads and writes the output folder.
     """
@@ -68,14 +68,14 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
 
 
 def finished(config: Config, stage: TrainConfig) -> bool:
-    """Return whether a stage has its model and the config asks for no further updates."""
+    """Return whether the model of a stage exists and the config requires no further updates."""
     folder = stage_folder(config, stage)
     if not exists(folder / "model" / WEIGHTS):
         return False
     for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
         try:
             return checkpoint.update >= stage.updates or checkpoint.load().standing.ended
-        except InputError:  # damaged: the one before tells
+        except InputError:  # damaged: use the one before
             continue
     return True
 
