@@ -1,10 +1,10 @@
-"""Contrastive scoring: whether a model finds the reference more probable than wrong translations, given the context.
+"""Contrastive scoring: whether the reference is more probable than incorrect translations, given the context.
 
     results = score_suite(translator, read_suite("suite.jsonl"), "gold")
     results[0].right                           # the reference is more probable than all variants
 
-A context is read only once: all variants of an item, and all items that share the context, continue from the same
-carried state. Batches are bounded in tokens, so that contexts of any length fit.
+Each context is read only once: all variants of an item, and all items that share the context, continue from the same
+carried state. Batches have a token budget, so that contexts of any length fit.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from tram.translation.lockstep import Cursor, History, Ids
 from tram.translation.translator import Translator
 from tram.translation.unit_lockstep import UnitCursor
 
-BATCH_TOKENS = 2048  # of one pass through the model
+BATCH_TOKENS = 2048  # per pass through the model
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def score_suite(
 ) -> list[ItemResult]:
     """Score every item after its context.
 
-    history: what the model reads of the context: its sentences with their reference translations (gold), with the
-    model's own translations (generated), or nothing. A sentence model reads nothing in any case. tokens: the
-    approximate number of tokens of one pass through the model. advance: called with the number of items that are done.
+    history: the target side of the context: reference translations (gold), the model's own translations (generated),
+    or no context at all. A sentence model never reads context. tokens: the approximate number of tokens per pass
+    through the model. advance: called with the number of finished items.
     """
     history = history if translator.has_context else "none"
     found: dict[int, list[float]] = {}
@@ -105,7 +105,7 @@ class _Context:
 
 
 def _contexts(translator: Translator, items: Sequence[ContrastiveItem], history: History) -> Iterable[_Context]:
-    """Return the different contexts, each with its items, as ids."""
+    """Return the distinct contexts, each with its items, as ids."""
     source_texts = [item.source for item in items]
     target_texts = [text for item in items for text in (item.reference, *item.contrastive)]
     if history != "none":
@@ -140,7 +140,7 @@ def _context(key: tuple[tuple[str, ...], ...], sources: dict[str, Ids], targets:
 
 
 def _ids(translator: Translator, texts: Iterable[str], side: Side) -> dict[str, Ids]:
-    """Return every different text as ids, truncated where it is too long for the model; a blank one has none."""
+    """Return every distinct text as ids, truncated if it is too long for the model; blank texts have none."""
     different = list(dict.fromkeys(texts))
     longest = translator.longest
     ids = translator.text.encode(different, side)
@@ -172,7 +172,7 @@ def _answers(
 
 
 def _histories(translator: Translator, units: Units, contexts: Sequence[_Context]) -> list[list[Pair]]:
-    """Return what a unit after each context may see; contexts without targets are translated."""
+    """Return the history of each context for the next unit; contexts without targets are translated."""
     if any(context.targets is None for context in contexts):
         cursors = [UnitCursor(row, context.sources, State.empty()) for row, context in enumerate(contexts)]
         for _ in translator.lockstep().run(cursors):
@@ -215,8 +215,8 @@ def _score(
 ) -> list[list[float]]:
     """Return the log-probabilities of the targets of every question; its source is encoded once for all of them.
 
-    Targets that are the same ids are scored once, so that rounding cannot decide between them. histories: what precedes
-    each question in its unit; those ids are read and not scored.
+    Identical targets are scored once, so that rounding cannot make a difference. histories: the pairs before each
+    question in its unit; their ids are read but not scored.
     """
     model, special = translator.model, translator.special
     source_ids, given = [question.source for question in questions], [Ids() for _ in questions]
@@ -244,7 +244,7 @@ def _score(
 
 
 def repeated(encoded: Encoded, owners: Tensor) -> Encoded:
-    """Return the source states of these documents, in this order, any number of times; one sentence per document."""
+    """Return the source states of the documents `owners`, which may repeat; one sentence per document."""
     layout = Layout(encoded.layout.grid(encoded.layout.ids).index_select(0, owners))
     starts = torch.as_tensor(encoded.layout.starts, device=owners.device).index_select(0, owners)
     places = starts.repeat_interleave(layout.lengths.flatten()) + layout.positions

@@ -2,11 +2,11 @@
 
     perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "other": …, "none": …}
 
-The predicted tokens are always those of the reference. The difference is what the memory has read before: the document
+The predicted tokens are always those of the reference. What differs is what the memory has read before: the document
 with the model's own translations, with the reference translations, as much of another document, or nothing. The gap
-between the first two is the cost of the model's own mistakes. What the memory knows about a document is the gap between
-`gold` and `other`, not `none`: a model that has rarely seen an empty memory does badly with one, whether it remembers
-anything or not.
+between the first two is the cost of the model's own mistakes. The gap between `gold` and `other` measures what the
+memory contributes; the gap to `none` does not, because a model that has rarely seen an empty memory performs poorly
+with one in any case.
 """
 
 import math
@@ -34,8 +34,8 @@ def perplexities(
 ) -> dict[str, float]:
     """Return the perplexity per subword (including eos) for every kind of history.
 
-    A sentence model has only `none`; `other` needs at least two documents. advance: called with the number of sentences
-    that are done, `count_passes(translator)` times for each sentence.
+    A sentence model has only `none`; `other` needs at least two documents. advance: called with the number of finished
+    sentences, `count_passes(translator)` times for each sentence.
     """
     source, target = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
     found = {}
@@ -48,7 +48,7 @@ def perplexities(
 
 
 def count_passes(translator: Translator) -> int:
-    """Return how many passes over the documents `perplexities` makes."""
+    """Return the number of passes over the documents that `perplexities` makes."""
     return 3 if translator.model.has_context else 1
 
 
