@@ -9,8 +9,8 @@ The effect of a path from word a in sentence i to word b in sentence j > i is wh
 
 Everything else stays the same: the updates between i and j are recomputed, and all other memory units keep their
 states. The slot of a path is the one that restores most of the effect if it alone sees a. All this is exact, at any
-distance. Attention weights only show where a unit looks, not whether b needs what is there, nor what a slot still holds
-after an update.
+distance. Attention weights only show what a unit attends to, not whether b needs it, nor what a slot still stores after
+an update.
 """
 
 from collections.abc import Iterator, Sequence

@@ -183,7 +183,7 @@ class _BinScores:
 
 
 def _interval(values: Values) -> tuple[float, float]:
-    """95% interval over the draws that have a document in the bin."""
+    """Return the 95% interval over the draws that have a document in the bin."""
     return interval(values[~np.isnan(values)])
 
 

@@ -1,4 +1,4 @@
-"""Models compared on test documents: what `memory-size` and `placement` report about their variants.
+"""Comparison of models on test documents, for the variants of `memory-size` and `placement`.
 
 documents = read_test_documents(source, reference)
 results = translate_and_score([("sentence", DIR), ("memory", DIR)], documents, beam=5)
