@@ -207,10 +207,10 @@ def train_all(recipe: Recipe, variants: Sequence[Variant]) -> list[Path]:
         recipe.config(variant)
         recipe.check_existing_run(variant)
     for number, variant in enumerate(variants, start=1):
-        done = (recipe.model(variant) / WEIGHTS).exists()
-        status = "already trained" if done else f"{recipe.updates:,} updates"
+        trained = (recipe.model(variant) / WEIGHTS).exists()
+        status = "already trained" if trained else f"{recipe.updates:,} updates"
         print(f"[{number}/{len(variants)}] {variant.name}: {status}", file=sys.stderr, flush=True)
-        if not done:
+        if not trained:
             write_json(recipe.folder(variant) / "recipe.json", recipe.identity(variant))
             train(recipe.config(variant))
     return [recipe.model(variant) for variant in variants]
