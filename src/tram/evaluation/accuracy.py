@@ -112,9 +112,9 @@ def _grouped(
     """Group results by the names of their items, in the order of the suite; items without a name are left out."""
     groups: dict[str, list[ItemResult]] = {}
     for result in results:
-        found = name(result.item)
-        if found:
-            groups.setdefault(found, []).append(result)
+        group = name(result.item)
+        if group:
+            groups.setdefault(group, []).append(result)
     return groups
 
 
@@ -124,9 +124,9 @@ def _of(results: Sequence[ItemResult], phenomenon: str) -> list[ItemResult]:
 
 def _by_distance(results: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
     """Group results by distance, nearest first; bin them if there are many distances."""
-    found = sorted(result.item.distance for result in results if result.item.distance is not None)
-    binned = len(set(found)) > MAX_COLUMNS
-    names = {distance: _bin_name(distance) if binned else str(distance) for distance in found}
+    distances = sorted(result.item.distance for result in results if result.item.distance is not None)
+    binned = len(set(distances)) > MAX_COLUMNS
+    names = {distance: _bin_name(distance) if binned else str(distance) for distance in distances}
     groups = _grouped(results, lambda item: None if item.distance is None else names[item.distance])
     return {name: groups[name] for name in dict.fromkeys(names.values())}
 
@@ -192,8 +192,8 @@ def context_shares(results: Mapping[ContextOf, Sequence[ItemResult]]) -> dict[st
     shares: dict[str, dict[str, Any]] = {}
     for name, belongs in groups.items():
         shares[name] = {"items": sum(belongs(result.item) for result in first)}
-        for kind, found in results.items():
-            rows = [(result.item.document, [float(result.right), 1.0]) for result in found if belongs(result.item)]
+        for kind, scored in results.items():
+            rows = [(result.item.document, [float(result.right), 1.0]) for result in scored if belongs(result.item)]
             shares[name][kind] = share(by_document(rows), ratio())
     return shares
 

@@ -69,7 +69,10 @@ def document_forms(
     sentences: Sequence[str], sources: Sequence[str], target: Language, source: Language | None
 ) -> list[str | None]:
     """Return the form of each sentence of a document."""
-    return [form_of(sentence, target, given, source) for sentence, given in zip(sentences, sources, strict=True)]
+    return [
+        form_of(sentence, target, source_sentence, source)
+        for sentence, source_sentence in zip(sentences, sources, strict=True)
+    ]
 
 
 def measure_address(
@@ -85,12 +88,14 @@ def measure_address(
     """
     names = list(target.need("address").forms)
     right = [
-        document_forms(reference, given, target, source) for reference, given in zip(references, sources, strict=True)
+        document_forms(reference, source_document, target, source)
+        for reference, source_document in zip(references, sources, strict=True)
     ]
     summary: dict[str, Any] = {"reference": _reference(right, names)}
     for name, documents in translations.items():
         forms = [
-            document_forms(document, given, target, source) for document, given in zip(documents, sources, strict=True)
+            document_forms(document, source_document, target, source)
+            for document, source_document in zip(documents, sources, strict=True)
         ]
         summary[name] = _system(right, forms, names)
     return summary

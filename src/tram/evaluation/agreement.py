@@ -76,9 +76,11 @@ def judge_agreement(
     language = load_language(translator.text.target_language)
     contexts, sources = [item.source_context for item in items], [item.source for item in items]
     cells = [item.distance for item in items]
-    found, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
+    context_translations, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
     return [
-        judged(language, item, found[number][item.before], {kind: answers[kind][number] for kind in which})
+        judged(
+            language, item, context_translations[number][item.before], {kind: answers[kind][number] for kind in which}
+        )
         for number, item in enumerate(items)
     ]
 

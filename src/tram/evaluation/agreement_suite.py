@@ -54,34 +54,34 @@ def collect(
 
     words: which nouns and sentences with "it" to use; before: the number of sentences of a passage.
     """
-    found, known = Sentences(), set[str]()
+    sentences, known = Sentences(), set[str]()
     for document in documents:
         passage = tuple(document.source[:before])
         if len(passage) == before and all(0 < len(sentence) <= 2 * LONGEST for sentence in passage):
-            found.passages.append(passage)
+            sentences.passages.append(passage)
         for english, german in zip(document.source, document.target, strict=True):
             if len(english) > LONGEST or english in known or not WHOLE.fullmatch(english.strip()):
                 continue
             known.add(english)
-            _sort(found, english.strip(), german.strip(), source, target, words)
-    return found
+            _sort(sentences, english.strip(), german.strip(), source, target, words)
+    return sentences
 
 
-def _sort(found: Sentences, english: str, german: str, source: Language, target: Language, which: Words) -> None:
+def _sort(sentences: Sentences, english: str, german: str, source: Language, target: Language, which: Words) -> None:
     words = tokens(english.lower(), words_only=True)
     third = source.group("third_person").intersection(words)
     every, half = which == "all", {"first-half": 1, "second-half": 2}.get(which)
     if third:
         usable = third == source.group("neuter") and is_referential(english, german, source, target)
         if usable and (every or held_out_sentence(english, half)):
-            found.its.append(english)
+            sentences.its.append(english)
         return
     noun, subject = subject_noun(english, source), target.subject(german)
     if noun is not None and subject is not None and subject.gender is not None:
         if _singular(german, subject.noun, target) and (every or held_out_noun(subject.noun, half)):
-            found.nouns[subject.gender].append((english, noun, subject.noun))
+            sentences.nouns[subject.gender].append((english, noun, subject.noun))
     elif words[0] in source.group("first_person") and len(words) > 3 and not source.group("second_person") & set(words):
-        found.fillers.append(english)
+        sentences.fillers.append(english)
 
 
 def subject_noun(sentence: str, source: Language) -> str | None:
@@ -115,8 +115,8 @@ def is_referential(english: str, german: str, source: Language, target: Language
         return False
     forms = target.pronouns["nominative"]
     lower = [translated[0].lower(), *translated[1:]] if translated else []
-    found = [gender for gender, form in forms.items() for word in lower if word == form]
-    return len(found) == 1 and found[0] != "n" and lower.index(forms[found[0]]) < 3
+    matches = [gender for gender, form in forms.items() for word in lower if word == form]
+    return len(matches) == 1 and matches[0] != "n" and lower.index(forms[matches[0]]) < 3
 
 
 def make_agreement(
@@ -133,27 +133,27 @@ def make_agreement(
 
     before: number of sentences of a real document before the noun's sentence
     """
-    found = collect(documents, source, target, words, before)
-    if not found.passages:
+    sentences = collect(documents, source, target, words, before)
+    if not sentences.passages:
         raise InputError(
             f"no document begins with {before} sentences of at most {2 * LONGEST} characters; ask for fewer"
         )
-    lacking = [gender for gender in GENDERS if not found.nouns[gender]]
-    if lacking or not found.its or (max(distances) > 1 and len(found.fillers) < max(distances)):
-        nouns = sum(map(len, found.nouns.values()))
+    lacking = [gender for gender in GENDERS if not sentences.nouns[gender]]
+    if lacking or not sentences.its or (max(distances) > 1 and len(sentences.fillers) < max(distances)):
+        nouns = sum(map(len, sentences.nouns.values()))
         raise InputError(
             f"the documents have {nouns} sentences with a noun (none of gender {', '.join(lacking) or '-'}), "
-            f"{len(found.its)} with a pronoun and {len(found.fillers)} suitable others; give more documents"
+            f"{len(sentences.its)} with a pronoun and {len(sentences.fillers)} suitable others; give more documents"
         )
     random = Random(seed)
-    draw_it = _in_turn(found.its, random)
-    draw_noun = {gender: _in_turn(_evenly(found.nouns[gender], random), random) for gender in GENDERS}
+    draw_it = _in_turn(sentences.its, random)
+    draw_noun = {gender: _in_turn(_evenly(sentences.nouns[gender], random), random) for gender in GENDERS}
     made = []
     for distance in distances:
         for number in range(items):
             opening, noun, _ = draw_noun[GENDERS[number % len(GENDERS)]]()
-            fillers = random.sample(found.fillers, distance - 1)
-            passage = random.choice(found.passages) if before else ()
+            fillers = random.sample(sentences.fillers, distance - 1)
+            passage = random.choice(sentences.passages) if before else ()
             context = (*passage, opening, *fillers)
             made.append(AgreementItem(source_context=context, source=draw_it(), antecedent=noun, before=before))
     return made

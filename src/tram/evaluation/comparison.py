@@ -71,7 +71,7 @@ def compare_suites(
     documents: the document of each item, in the order of the suite.
     """
     own, other = judgements(results), judgements(baseline)
-    sizes = {len(found) for found in (*own.values(), *other.values())}
+    sizes = {len(judged) for judged in (*own.values(), *other.values())}
     if len(sizes) > 1 or not own.keys() & other.keys():
         raise InputError("the two results are not of one suite; run `tram contrast` on the same suite with both models")
     return {name: difference(own[name], other[name], documents) for name in own if name in other}
@@ -80,12 +80,12 @@ def compare_suites(
 def judgements(results: Mapping[str, Any]) -> dict[str, list[bool | None]]:
     """Return, for each item, whether it is correct with its own context (None: unjudged); also its form of address."""
     items = results["items"]
-    found = {"right": [_own(item["right"]) for item in items]}
+    judged = {"right": [_own(item["right"]) for item in items]}
     if any(item.get("expected_form") for item in items):
-        found["form"] = [
+        judged["form"] = [
             None if (shown := _own(item["forms"])) is None else shown == item["expected_form"] for item in items
         ]
-    return found
+    return judged
 
 
 def _own(value: Any) -> Any:
@@ -117,15 +117,15 @@ def difference(
 
 def compare_address(own: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, ShareDifference]:
     """Compare the form of address of two models on the same documents, from results of `tram evaluate --json`."""
-    found = {}
+    differences = {}
     for name, (rows, formula) in SHARES.items():
         first, second = (np.asarray(value["own"]["counts"][rows], dtype=np.float64) for value in (own, baseline))
         if first.shape != second.shape:
             raise InputError("the two results are not of the same documents; evaluate both models on the same files")
         compared = _paired(first, second, formula)
         if compared is not None:
-            found[name] = compared
-    return found
+            differences[name] = compared
+    return differences
 
 
 def _paired(first: Values, second: Values, formula: Formula) -> ShareDifference | None:
@@ -145,14 +145,14 @@ def _paired(first: Values, second: Values, formula: Formula) -> ShareDifference 
 def differences_table(differences: Mapping[str, ShareDifference], unit: str = "items") -> str:
     """Return a table with a line for each share; unit: what was counted."""
     lines = ["minus the baseline, own context, points [95% interval over documents]", ""]
-    for name, found in differences.items():
-        values = f"{100 * found.value:.1f} - {100 * found.baseline:.1f} = {100 * found.difference:+.1f}"
-        if found.low is not None and found.high is not None:
-            values += f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}], p = {found.p:.3f}"
-        lines.append(f"{name:<12}{found.items:>6,} {unit}  {values}")
+    for name, each in differences.items():
+        values = f"{100 * each.value:.1f} - {100 * each.baseline:.1f} = {100 * each.difference:+.1f}"
+        if each.low is not None and each.high is not None:
+            values += f" [{100 * each.low:+.1f}, {100 * each.high:+.1f}], p = {each.p:.3f}"
+        lines.append(f"{name:<12}{each.items:>6,} {unit}  {values}")
     return "\n".join(lines)
 
 
 def differences_json(differences: Mapping[str, ShareDifference]) -> dict[str, Any]:
     """Return the differences as values that `json` can write."""
-    return {name: asdict(found) for name, found in differences.items()}
+    return {name: asdict(each) for name, each in differences.items()}

@@ -70,7 +70,9 @@ def translate_contexts(
     """
     different = list(dict.fromkeys(map(tuple, contexts)))
     states = [translator.start() for _ in different]
-    found = list(translator.translate_documents([list(context) for context in different], advance, states=states))
+    translations = list(
+        translator.translate_documents([list(context) for context in different], advance, states=states)
+    )
     places = {context: place for place, context in enumerate(different)}
     own = [places[tuple(context)] for context in contexts]
     answers: dict[ContextOf, list[str]] = {}
@@ -86,7 +88,7 @@ def translate_contexts(
         answers[kind] = [
             text for (text,) in translator.translate_documents([[source] for source in sources], advance, states=after)
         ]
-    return [found[place] for place in own], answers
+    return [translations[place] for place in own], answers
 
 
 def translate_after_others(
@@ -102,13 +104,13 @@ def translate_after_others(
     follows = _streams(documents, documents)
     targets = None if gold is None else _streams(documents, gold)
     states = [translator.start() for _ in documents]
-    found: list[list[str]] = [[] for _ in documents]
+    translations: list[list[str]] = [[] for _ in documents]
     for place in range(max(map(len, documents), default=0)):
         active = [number for number, document in enumerate(documents) if len(document) > place]
         wanted = [[documents[number][place]] for number in active]
         forks = [states[number].fork() for number in active]
         for number, (text,) in zip(active, translator.translate_documents(wanted, advance, states=forks), strict=True):
-            found[number].append(text)
+            translations[number].append(text)
         active = [number for number in active if len(documents[number]) > place + 1]
         if targets is None:
             read = [[follows[number][place]] for number in active]
@@ -116,7 +118,7 @@ def translate_after_others(
         else:
             for number in active:
                 translator.read([follows[number][place]], [targets[number][place]], states[number])
-    return found
+    return translations
 
 
 def _streams(documents: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -58,7 +58,7 @@ def score_suite(
     through the model. advance: called with the number of finished items.
     """
     history = history if translator.has_context else "none"
-    found: dict[int, list[float]] = {}
+    scores_by_item: dict[int, list[float]] = {}
     contexts = sorted(
         _contexts(translator, items, history), key=lambda context: (len(context.sources), context.longest)
     )
@@ -66,10 +66,13 @@ def score_suite(
         cost = costs_of_sums([context.longest for context in contexts])
         for part in slices_within(cost, len(contexts), tokens):
             for question, scores in _answers(translator, contexts[part], tokens):
-                found[question.number] = scores
+                scores_by_item[question.number] = scores
                 if advance is not None:
                     advance(1)
-    return [ItemResult(item, found[number][0], tuple(found[number][1:])) for number, item in enumerate(items)]
+    return [
+        ItemResult(item, scores_by_item[number][0], tuple(scores_by_item[number][1:]))
+        for number, item in enumerate(items)
+    ]
 
 
 @dataclass(frozen=True)
@@ -166,9 +169,9 @@ def _answers(
     cost = costs_of_sums([question.size for _, question in pairs])
     for part in slices_within(cost, len(pairs), tokens):
         rows, questions = zip(*pairs[part], strict=True)
-        own = state.select(torch.tensor(rows, device=model.device))
+        states = state.select(torch.tensor(rows, device=model.device))
         after = None if histories is None else [histories[row] for row in rows]
-        yield from zip(questions, _score(translator, questions, own, after), strict=True)
+        yield from zip(questions, _score(translator, questions, states, after), strict=True)
 
 
 def _histories(translator: Translator, units: Units, contexts: Sequence[_Context]) -> list[list[Pair]]:
@@ -194,8 +197,8 @@ def _read(translator: Translator, contexts: Sequence[_Context], tokens: int) -> 
         sources = document_ids([[special.source(ids) for ids in context.sources[block]] for context in contexts])
         encoded = model.encode(sources.to(model.device), state)
         if model.decoder.contexts():
-            given = [[special.decoder_input(ids) for ids in (context.targets or [])[block]] for context in contexts]
-            state = model.forced_decode(encoded, document_ids(given).to(model.device), state).state
+            inputs = [[special.decoder_input(ids) for ids in (context.targets or [])[block]] for context in contexts]
+            state = model.forced_decode(encoded, document_ids(inputs).to(model.device), state).state
         else:
             state |= encoded.state
     return state
@@ -233,14 +236,14 @@ def _score(
     unscored = [[PAD] * len(ids) for ids in given]
     targets = [[*special.target_prefix, *unscored[n], *ids, special.end] for n, ids in rows]
     labels = document_ids([[ids] for ids in targets]).to(model.device)
-    done = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
-    row = done.layout.rows // done.layout.shape[2]
+    decoded = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
+    row = decoded.layout.rows // decoded.layout.shape[2]
     scores = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
-    packed = done.layout.pack(labels)
-    log_probs = model.token_log_probs(done.states, packed).double()
+    packed = decoded.layout.pack(labels)
+    log_probs = model.token_log_probs(decoded.states, packed).double()
     scores.index_add_(0, row, log_probs.masked_fill(packed == PAD, 0))
-    found = dict(zip(rows, scores.tolist(), strict=True))
-    return [[found[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
+    score_of = dict(zip(rows, scores.tolist(), strict=True))
+    return [[score_of[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
 
 
 def repeated(encoded: Encoded, owners: Tensor) -> Encoded:

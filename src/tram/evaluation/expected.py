@@ -67,7 +67,7 @@ def judge_expected(
     target = find_language(translator.text.target_language)
     source = find_language(translator.text.source_language)
     translations = [{kind: answers[kind][number] for kind in which} for number in range(len(items))]
-    return [judged(item, found, target, source) for item, found in zip(items, translations, strict=True)]
+    return [judged(item, by_context, target, source) for item, by_context in zip(items, translations, strict=True)]
 
 
 def judged(

@@ -152,11 +152,11 @@ class Language(_Section):
 
         The dative is left out: German "ihr" and "ihm" belong to two genders or are other words, too.
         """
-        found: dict[str, set[Gender]] = {}
+        genders_of_form: dict[str, set[Gender]] = {}
         for forms in (forms for case, forms in self.need("pronouns").items() if case != "dative"):
             for gender, form in forms.items():
-                found.setdefault(form, set()).add(gender)
-        return {form: next(iter(genders)) for form, genders in found.items() if len(genders) == 1}
+                genders_of_form.setdefault(form, set()).add(gender)
+        return {form: next(iter(genders)) for form, genders in genders_of_form.items() if len(genders) == 1}
 
     def pronoun_gender(self, word: str) -> Gender | None:
         """Return the gender that a third-person pronoun shows; None for other words and forms shared by genders."""

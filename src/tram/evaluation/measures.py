@@ -72,17 +72,17 @@ def translations_by_context(
 
     own: the existing translations with the documents' own context. gold: the references, if the memory reads them.
     """
-    found: dict[ContextOf, Documents] = {}
+    translations: dict[ContextOf, Documents] = {}
     for kind in which:
         if kind == "own" or not translator.has_context:
-            found[kind] = own  # without a memory, the context makes no difference
+            translations[kind] = own  # without a memory, the context makes no difference
         elif kind == "other":
-            found[kind] = translate_after_others(translator, sources, gold, advance)
+            translations[kind] = translate_after_others(translator, sources, gold, advance)
         else:
             alone = [[sentence] for document in sources for sentence in document]
             results = iter(list(translator.translate_documents(alone, advance)))
-            found[kind] = [[next(results)[0] for _ in document] for document in sources]
-    return found
+            translations[kind] = [[next(results)[0] for _ in document] for document in sources]
+    return translations
 
 
 def measure(

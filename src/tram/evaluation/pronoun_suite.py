@@ -45,17 +45,17 @@ class PronounMaker:
         """Yield the items of one document, each with all earlier sentences as context."""
         for number in range(1, len(document.source)):
             english, german = document.source[number], document.target[number]
-            found = self.pronoun(english, german, document.target[number - 1])
-            distance = None if found is None else self.distance(document.target[:number], found)
-            if found is None or distance is None or self._may_be_plural(document.source[number - 1], found):
+            pronoun = self.pronoun(english, german, document.target[number - 1])
+            distance = None if pronoun is None else self.distance(document.target[:number], pronoun)
+            if pronoun is None or distance is None or self._may_be_plural(document.source[number - 1], pronoun):
                 continue
             yield ContrastiveItem(
                 source_context=tuple(document.source[:number]),
                 target_context=tuple(document.target[:number]),
                 source=english,
                 reference=german,
-                contrastive=self.variants(german, found),
-                phenomenon=found.phenomenon,
+                contrastive=self.variants(german, pronoun),
+                phenomenon=pronoun.phenomenon,
                 distance=distance,
                 document=name,
             )
@@ -85,16 +85,20 @@ class PronounMaker:
         if len(places) != 1:
             return None
         if not its:
-            found = self._possessive(own[0], places[0], translated) if len(own) == 1 else None
+            candidate = self._possessive(own[0], places[0], translated) if len(own) == 1 else None
         elif self.source_rules.predicate is not None and self.source_rules.predicate.search(english):
-            found = None
+            candidate = None
         else:
-            found = self._subject(translated, places[0])
-            if found is None and not all(self._opens_clause(words, it) for it in its):
-                found = self._object(translated, places[0])
-            if found is not None and found.genders == {"n"} and not self._is_thing(words, its, german, before, found):
+            candidate = self._subject(translated, places[0])
+            if candidate is None and not all(self._opens_clause(words, it) for it in its):
+                candidate = self._object(translated, places[0])
+            if (
+                candidate is not None
+                and candidate.genders == {"n"}
+                and not self._is_thing(words, its, german, before, candidate)
+            ):
                 return None
-        return found if found is None or self._refers_back(translated, found) else None
+        return candidate if candidate is None or self._refers_back(translated, candidate) else None
 
     def _opens_clause(self, english: list[str], it: int) -> bool:
         """Return whether a verb directly follows "it", which is therefore not an object."""

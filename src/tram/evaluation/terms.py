@@ -60,11 +60,11 @@ def term_variants(sources: Documents, references: Documents, source: Language, t
     translations: dict[str, list[set[str]]] = defaultdict(list)  # of the sentences that contain a term
     for document, reference in zip(sources, references, strict=True):
         for sentence, right in zip(document, reference, strict=True):
-            found = target_words(right, target)
-            words.update(found)
+            nouns = target_words(right, target)
+            words.update(nouns)
             for term in terms_of(sentence, source):
-                translations[term].append(found)
-    associations = {term: _associations(found, words) for term, found in translations.items() if len(found) >= LEAST}
+                translations[term].append(nouns)
+    associations = {term: _associations(nouns, words) for term, nouns in translations.items() if len(nouns) >= LEAST}
     claims: dict[str, float] = defaultdict(float)
     for candidates in associations.values():
         for word, association in candidates.items():
