@@ -134,15 +134,15 @@ def load_known_weights(model: Transformer, path: Path) -> set[str]:
 
 
 def _fill(model: nn.Module, path: Path, complete: bool, ignored: Set[str] = frozenset()) -> set[str]:
-    own = dict(model.named_parameters())
-    found = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
-    check_shapes(path, found, own, complete)
+    parameters = dict(model.named_parameters())
+    stored = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
+    check_shapes(path, stored, parameters, complete)
     tensors = {name: value for name, value in converted(load_tensors(path)).items() if name not in ignored}
     if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
         raise InputError(f"{path}: `{wrong[0]}` does not contain floating-point values; it belongs to another program")
     with torch.no_grad():
         for name, value in tensors.items():
-            own[name].copy_(value)
+            parameters[name].copy_(value)
     return set(tensors)
 
 

@@ -133,8 +133,8 @@ class AttentionSublayer(nn.Module):
         """Process all sentences at once; the state of the context module is read from and written to `passage`."""
         context = self.context
         if isinstance(context, AttentionContext):
-            found: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
-            return self.residual.add(states, passage.after(self.name, found))
+            result: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
+            return self.residual.add(states, passage.after(self.name, result))
 
         def attend(x: Tensor) -> Tensor:
             attended: Tensor = self.attention(x, keys, blocks, causal)
@@ -237,8 +237,8 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Return the states after the attention to the source, before the feed-forward sublayer."""
         states = self.self_attention(states, None, blocks, layout, True, passage)
-        found: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
-        return found
+        attended: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
+        return attended
 
     def step(
         self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None

@@ -104,8 +104,8 @@ class Layout:
         """Return the cached result of `make` for this key; several layers need the same indices."""
         if key not in self._memo:
             self._memo[key] = make()
-        found: T = self._memo[key]
-        return found
+        cached: T = self._memo[key]
+        return cached
 
     @cached_property
     def own_blocks(self) -> "Blocks":

@@ -68,21 +68,21 @@ def quantise(model: nn.Module, known: Mapping[str, Tensor] | None = None) -> Non
 
     known: int8 matrices and their scales by parameter name; None: quantise those of the model
     """
-    done: dict[int, nn.Module] = {}
+    replacements: dict[int, nn.Module] = {}
     for name, module in list(model.named_modules(remove_duplicate=False)):
-        if isinstance(module, nn.Linear | nn.Embedding) and id(module) not in done:
+        if isinstance(module, nn.Linear | nn.Embedding) and id(module) not in replacements:
             place = f"{name}.weight"
             values, scales = (
                 quantised(module.weight.detach()) if known is None else (known[place], known[place + SCALE])
             )
             if isinstance(module, nn.Linear):
-                done[id(module)] = Int8Linear(values, scales, module.bias)
+                replacements[id(module)] = Int8Linear(values, scales, module.bias)
             else:
-                done[id(module)] = Int8Embedding(values, scales)
+                replacements[id(module)] = Int8Embedding(values, scales)
     for parent in list(model.modules()):
         for child, module in list(parent.named_children()):
-            if id(module) in done:
-                setattr(parent, child, done[id(module)])
+            if id(module) in replacements:
+                setattr(parent, child, replacements[id(module)])
 
 
 def is_quantised(model: nn.Module) -> bool:

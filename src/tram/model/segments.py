@@ -108,14 +108,14 @@ class SourceSegment(OpenSegment):
         return SourceRows(joined, rows.segment_first, rows.segment_stop), {"rows": rows.kept(joined)}
 
 
-def segment_numbers(rule: SegmentRule, counts: Sequence[int], given: Sequence[int] = ()) -> list[int]:
+def segment_numbers(rule: SegmentRule, counts: Sequence[int], carried: Sequence[int] = ()) -> list[int]:
     """Return the segment that each sentence of a document is in; 0 is the one that was open before.
 
-    counts: tokens of the sentences; an empty one is in the segment of the one before it. given: tokens of the sentences
-    that are already in the open segment.
+    counts: tokens of the sentences; an empty one is in the segment of the one before it. carried: tokens of the
+    sentences that are already in the open segment.
     """
     numbers = []
-    number, sentences, tokens = 0, len(given), sum(given)
+    number, sentences, tokens = 0, len(carried), sum(carried)
     for count in counts:
         if count and not rule.joins(sentences, tokens, count):
             number, sentences, tokens = number + 1, 0, 0

@@ -111,8 +111,8 @@ class Encoder(nn.Module):
         early = self.context is not None and self.context.before_norm
         states = states if early else self.norm(states)
         if self.context is not None:
-            found = self.context(states, layout, passage.before(ENCODER_TOP, self.context))
-            states = passage.after(ENCODER_TOP, found)
+            result = self.context(states, layout, passage.before(ENCODER_TOP, self.context))
+            states = passage.after(ENCODER_TOP, result)
         states = self.norm(states) if early else states
         rows = None
         if self.open_segment is not None and before is not None and after is not None:

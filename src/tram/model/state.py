@@ -198,14 +198,14 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors as UNIT/KEY, the form in which they are stored; UNIT/KEY/lengths for ragged ones."""
-        found: dict[str, Tensor] = {}
+        named: dict[str, Tensor] = {}
         for unit, state in self.units.items():
             for key, value in state.items():
                 if isinstance(value, Ragged):
-                    found |= {f"{unit}/{key}": value.values, f"{unit}/{key}/{LENGTHS}": value.lengths}
+                    named |= {f"{unit}/{key}": value.values, f"{unit}/{key}/{LENGTHS}": value.lengths}
                 else:
-                    found[f"{unit}/{key}"] = value
-        return found
+                    named[f"{unit}/{key}"] = value
+        return named
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "State":

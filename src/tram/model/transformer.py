@@ -112,8 +112,8 @@ class Transformer(nn.Module):
         source, decoder_input: ids (documents, sentences, tokens), 0 = padding; decoder_input begins with the start id
         and has no end id. → (documents, sentences, target tokens, vocabulary), zeros at the padding.
         """
-        done = self.forced_decode(source, decoder_input)
-        return done.layout.grid(self.logits(done.states))
+        decoded = self.forced_decode(source, decoder_input)
+        return decoded.layout.grid(self.logits(decoded.states))
 
     def forced_decode(
         self, source: Tensor | Encoded, decoder_input: Tensor, state: State | None = None, reread: int = 0
@@ -136,12 +136,12 @@ class Transformer(nn.Module):
 
         context: (documents, sentences), the number of context tokens at the start of each; for Flat-Transformer.
         """
-        given = state or State.empty()
-        encoded: Encoded = self.encoder(self.layout(source, reread), given, context)
+        initial = state or State.empty()
+        encoded: Encoded = self.encoder(self.layout(source, reread), initial, context)
         if self.segment_rule is None:
             return encoded
         # The decoder's state belongs to the open segment and is reset when a new segment starts.
-        decoder = given.only(self.decoder.contexts())
+        decoder = initial.only(self.decoder.contexts())
         return replace(encoded, state=self.in_new_segments(encoded, decoder) | encoded.state)
 
     def encoded_before(self, states: Tensor, source: Tensor, state: State | None) -> Encoded:
@@ -226,8 +226,8 @@ class Transformer(nn.Module):
 
     def initial_state(self, documents: int) -> State:
         """Return the state before the first sentence of each document."""
-        found = {name: context.initial_state(documents) for name, context in self.contexts().items()}
-        return State({name: state for name, state in found.items() if state})
+        states = {name: context.initial_state(documents) for name, context in self.contexts().items()}
+        return State({name: state for name, state in states.items() if state})
 
     def start_decoding(self, encoded: Encoded, state: State | None = None) -> DecodingCache:
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
@@ -274,7 +274,7 @@ class Transformer(nn.Module):
 
         source, decoder_input: as in `forward`. → by the name of the sublayer, a list of documents of sentences.
         """
-        found: dict[str, list[list[Maps]]] = {}
+        maps: dict[str, list[list[Maps]]] = {}
         handles = []
         for name, context in self.contexts().items():
             if isinstance(context, Memory):
@@ -282,7 +282,7 @@ class Transformer(nn.Module):
                 def look(memory: nn.Module, given: tuple[Any, ...], name: str = name) -> None:
                     assert isinstance(memory, Memory)
                     _, local, layout, state = given
-                    found[name] = memory.maps(local, layout, state)
+                    maps[name] = memory.maps(local, layout, state)
 
                 handles.append(context.register_forward_pre_hook(look))
         try:
@@ -290,7 +290,7 @@ class Transformer(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
-        return found
+        return maps
 
     def set_dropout(self, residual: float, attention: float = 0.0, activation: float = 0.0) -> None:
         """Set the dropout rates everywhere; context modules have that of residual connections."""
