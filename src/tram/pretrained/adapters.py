@@ -95,9 +95,9 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
         text=None if text is None else text.fingerprint,
         context=context,
     )
-    own = {name: value.to(dtype) for name, value in weights(model).items() if name in names}
+    context_weights = {name: value.to(dtype) for name, value in weights(model).items() if name in names}
     with replacing_folder(out.resolve()) as temporary:
-        save_tensors(temporary / WEIGHTS_FILE, own)
+        save_tensors(temporary / WEIGHTS_FILE, context_weights)
         write_json(temporary / CONFIG_FILE, about.model_dump(mode="json"))
         size = (temporary / WEIGHTS_FILE).stat().st_size
         (temporary / "README.md").write_text(adapter_card(about, model.config, size), encoding="utf-8")
@@ -141,10 +141,10 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
     _check_weights(adapter / WEIGHTS_FILE, settings, base_file.vocabulary)
     model = Transformer(settings, base_file.vocabulary).to(dtype)
     load_known_weights(model, folder / WEIGHTS)
-    found = base_fingerprint(model)
-    if found != about.base:
+    actual = base_fingerprint(model)
+    if actual != about.base:
         raise InputError(
-            f"{adapter}: is for the base {about.base_model} (fingerprint {about.base}), not for {folder} ({found}); "
+            f"{adapter}: is for the base {about.base_model} (fingerprint {about.base}), not for {folder} ({actual}); "
             "give that base"
         )
     load_known_weights(model, adapter / WEIGHTS_FILE)
@@ -153,9 +153,9 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
 
 def _check_weights(path: Path, settings: ModelConfig, vocabulary: int) -> None:
     """Refuse weights that do not match the names and shapes of an adapter's config, before allocating memory."""
-    found, whole = tensor_shapes(path), parameter_shapes(settings, vocabulary)
+    stored, whole = tensor_shapes(path), parameter_shapes(settings, vocabulary)
     base = parameter_shapes(settings.without_context(), vocabulary)
-    check_shapes(path, found, {name: value for name, value in whole.items() if name not in base})
+    check_shapes(path, stored, {name: value for name, value in whole.items() if name not in base})
 
 
 def adapter_card(about: AdapterFile, config: ModelConfig, size: int) -> str:

@@ -55,15 +55,15 @@ class Exported:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under the names of transformers, as views of the parameters."""
-        found: dict[str, Tensor] = {}
+        named: dict[str, Tensor] = {}
         for name, value in self.parameters.items():
             if name == "bias" or name.endswith("tokens.weight") or name == "output.weight":
                 continue
             if name.endswith("embeddings.positions"):
                 value = torch.cat([value.new_zeros(BART_OFFSET - self.config.position_offset, value.shape[1]), value])
             names = foreign_names(name, LAYER_NAMES)
-            found |= dict(zip(names, value.chunk(len(names)), strict=True))
-        return found | self.tables()
+            named |= dict(zip(names, value.chunk(len(names)), strict=True))
+        return named | self.tables()
 
     def tables(self) -> dict[str, Tensor]:
         """Return the token tables and the bias of the output."""
@@ -71,17 +71,17 @@ class Exported:
         source = self.parameters.get("source_tokens.weight")
         output = self.parameters.get("output.weight")
         if source is None and output is None:
-            found = {SHARED: target}
+            tables = {SHARED: target}
         else:
-            found = {DECODER_TOKENS: target, ENCODER_TOKENS: target if source is None else source[self.own_rows :]}
+            tables = {DECODER_TOKENS: target, ENCODER_TOKENS: target if source is None else source[self.own_rows :]}
         if output is not None:
-            found[OUTPUT] = output[self.own_rows :]
-            found[SHARED] = target  # unused; replaced by the original's if that is another one
+            tables[OUTPUT] = output[self.own_rows :]
+            tables[SHARED] = target  # unused; replaced by the original's if that is another one
         if self.family.has_output_bias:
             bias = self.parameters.get("bias")
             flat = target.new_zeros(len(target)) if bias is None else bias[self.own_rows :]
-            found[OUTPUT_BIAS] = flat[None]
-        return found
+            tables[OUTPUT_BIAS] = flat[None]
+        return tables
 
 
 def export_hf(model: Path, out: Path, without_context: bool = False) -> None:

@@ -120,12 +120,12 @@ def check_fit(files: ModelFiles, tokens: int, rows: int, key: str = "vocab_size"
         )
 
 
-def check_token(files: ModelFiles, key: str, found: int | None) -> None:
+def check_token(files: ModelFiles, key: str, actual: int | None) -> None:
     """Refuse a tokeniser in which a special token has another id than in the model's config."""
-    wanted = files.config.get(key)
-    if wanted is not None and found is not None and found != wanted:
+    expected = files.config.get(key)
+    if expected is not None and actual is not None and actual != expected:
         raise files.refusal(
-            key, f"is {wanted}, but the tokeniser beside it has {found}; copy the tokeniser of this model"
+            key, f"is {expected}, but the tokeniser beside it has {actual}; copy the tokeniser of this model"
         )
 
 

@@ -86,18 +86,18 @@ def family_of(files: ModelFiles) -> Family:
 def notes(files: ModelFiles, text: TextPipeline) -> list[str]:
     """Return notes for the user: the licence, languages to choose, settings without effect."""
     assert text.pretrained is not None
-    origin, found = text.pretrained.origin, []
+    origin, result = text.pretrained.origin, []
     if origin.non_commercial:
-        found.append(f"licence {origin.licence}: this model and models derived from it are not for commercial use")
+        result.append(f"licence {origin.licence}: this model and models derived from it are not for commercial use")
     if origin.licence is None:
-        found.append("licence: README.md states none; look it up before you publish anything derived from this model")
+        result.append("licence: README.md states none; look it up before you publish anything derived from this model")
     try:
         _ = text.special
     except InputError as error:
-        found.append(str(error))
+        result.append(str(error))
     if unused := unused_settings(files):
-        found.append(f"generation settings without effect in tram: {', '.join(unused)}")
-    return found
+        result.append(f"generation settings without effect in tram: {', '.join(unused)}")
+    return result
 
 
 def model_card(origin: Origin, config: ModelConfig, text: TextPipeline) -> str:

@@ -95,12 +95,12 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = load_torch_file(path, "give the model's own weights", mmap=True)
-        if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        loaded = load_torch_file(path, "give the model's own weights", mmap=True)
+        if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
             raise InputError(f"{path}: is not a state dict; {AGAIN}")
-        self._tensors: dict[str, Tensor] = found
+        self._tensors: dict[str, Tensor] = loaded
         self._is_mapped = can_be_mapped(path)
-        self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
+        self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in loaded.items()}
 
     def blocks(self, name: str) -> Iterator[Tensor]:
         """Yield the values of a tensor in order, a block at a time; the next block may replace the last one."""

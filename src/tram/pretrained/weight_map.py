@@ -79,8 +79,8 @@ class Checkpoint:
 
     def unused_table(self) -> Tensor | None:
         """Return the unused table of a checkpoint with untied tables; only a complete export needs it."""
-        own = {self.tables.target, self.tables.source}
-        if self.tables.output is None or SHARED not in self.names or SHARED in own:
+        used = {self.tables.target, self.tables.source}
+        if self.tables.output is None or SHARED not in self.names or SHARED in used:
             return None
         if self.are_equal(SHARED, self.tables.target):
             return None
@@ -102,8 +102,8 @@ class Checkpoint:
             rows, *columns = wanted.shape
             shape = [(rows - self.extra_rows(name)) // max(len(parts), 1), *columns]
             for part in parts:
-                found = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]
-                if found != shape:
+                actual = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]
+                if actual != shape:
                     raise InputError(
                         f"{self.tensors.path(self.names[part])}: `{part}` has shape {list(self.entry(part).shape)}, "
                         f"but config.json and the tokeniser ask for {shape}; do not mix files of several models"
