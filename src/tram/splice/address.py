@@ -86,8 +86,8 @@ def _has_pronoun(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
     """Return whether the target has a personal pronoun of the form, properly capitalised; True without a form."""
     if form is None:
         return True
-    found = [word for word in tokens.target if word.lower() in rules.target.need("address").forms[form].words]
-    return any(form in rules.familiar_forms or is_capitalized(word) for word in found)
+    pronouns = [word for word in tokens.target if word.lower() in rules.target.need("address").forms[form].words]
+    return any(form in rules.familiar_forms or is_capitalized(word) for word in pronouns)
 
 
 def _is_honorific(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
@@ -108,9 +108,9 @@ def _is_plural(tokens: Tokenized, form: str, rules: Rules) -> bool:
 
 def _is_clear(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
     """Return whether a form is unambiguous: "ihr Helm" alone may also be "her helmet"."""
-    found = rules.familiar_words.get(form or "", frozenset()).intersection(tokens.lower)
+    pronouns = rules.familiar_words.get(form or "", frozenset()).intersection(tokens.lower)
     doubtful = frozenset(rules.possessives)
-    if form is None or not found or not found <= doubtful:
+    if form is None or not pronouns or not pronouns <= doubtful:
         return True
     return any(
         {before, after} & doubtful and (rules.is_plural_address(before) or rules.is_plural_address(after))

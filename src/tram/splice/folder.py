@@ -121,19 +121,19 @@ def _write(out: Path, name: str, documents: Sequence[ParallelDocument], language
 
 def _found(mined: Mined, wanted: Mapping[Kind, int]) -> dict[str, int]:
     """Return the counts of suitable sentences in the corpora for the requested kinds."""
-    found = {}
+    counts = {}
     if "pronouns" in wanted:
-        found["nouns with one gender"] = len(mined.lexicon.genders)
-        found["sentences that introduce a thing"] = len(mined.pronouns.antecedents)
-        found["their nouns"] = len({antecedent.noun for antecedent in mined.pronouns.antecedents})
-        found['sentences with "it"'] = len(mined.pronouns.real)
-        found['sentences in which "it" can replace a noun phrase'] = len(mined.pronouns.replaced)
+        counts["nouns with one gender"] = len(mined.lexicon.genders)
+        counts["sentences that introduce a thing"] = len(mined.pronouns.antecedents)
+        counts["their nouns"] = len({antecedent.noun for antecedent in mined.pronouns.antecedents})
+        counts['sentences with "it"'] = len(mined.pronouns.real)
+        counts['sentences in which "it" can replace a noun phrase'] = len(mined.pronouns.replaced)
     if "address" in wanted:
         for form, pairs in sorted(mined.address.by_form.items()):
-            found[f"sentences with form {form}"] = len(pairs) + len(mined.address.plural.get(form, []))
+            counts[f"sentences with form {form}"] = len(pairs) + len(mined.address.plural.get(form, []))
         for form, pairs in sorted(mined.address.cues.items()):
-            found[f"cues for form {form}"] = len(pairs)
+            counts[f"cues for form {form}"] = len(pairs)
     if "terms" in wanted:
-        found["terms with two translations"] = len(mined.terms)
-        found["their sentences"] = sum(len(pairs) for term in mined.terms for pairs in term.pairs)
-    return found
+        counts["terms with two translations"] = len(mined.terms)
+        counts["their sentences"] = sum(len(pairs) for term in mined.terms for pairs in term.pairs)
+    return counts

@@ -72,14 +72,14 @@ class NounCounts:
     def _with_feminine(self) -> set[str]:
         """Return nouns that have a feminine, and their feminines: Minister and Ministerin, but not Term and Termin."""
         singular, plural = self._rules.feminine_endings
-        found = set()
+        nouns = set()
         for word in self._capitalized:
             stem = word.removesuffix(plural) if word.endswith(plural) else word.removesuffix(singular)
             seen = self._counts.get(word, Counter())
             feminine = word.endswith(plural) or seen["f"] > seen["m"] + seen["n"] + seen["x"]
             if stem != word and len(stem) > 3 and feminine and stem in self._capitalized:
-                found |= {stem, stem + singular}
-        return found
+                nouns |= {stem, stem + singular}
+        return nouns
 
 
 def _clear_gender(counts: Counter[str]) -> Gender | None:
@@ -145,8 +145,8 @@ class GenderLexicon:
             return None
         counts = self.evidence.get(noun, Counter())
         support = counts[genders] + (counts["x"] if genders != "f" else 0)
-        found: Gender | None = next((gender for gender in GENDERS if gender == genders), None)
-        return found if 2 * support >= counts.total() else None
+        only: Gender | None = next((gender for gender in GENDERS if gender == genders), None)
+        return only if 2 * support >= counts.total() else None
 
 
 def has_slip(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> bool:

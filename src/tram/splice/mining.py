@@ -69,16 +69,16 @@ def read_pairs(
     advance: Advance,
 ) -> list[Pair]:
     """Read corpora, count their words, and return the short complete sentences without duplicates."""
-    found: dict[tuple[str, str], int] = {}
+    corpus_of: dict[tuple[str, str], int] = {}
     for number, (source, target) in enumerate(corpora):
         for document in read_parallel(source, target, format):
             for one, other in zip(document.source, document.target, strict=True):
                 counts.add(one, other)
                 spelling.add(other)
                 if _is_usable(one, other, max_characters):
-                    found.setdefault((one, other), number)
+                    corpus_of.setdefault((one, other), number)
             advance(len(document.source))
-    return [Pair(one, other, number) for (one, other), number in found.items()]
+    return [Pair(one, other, number) for (one, other), number in corpus_of.items()]
 
 
 def _is_usable(source: str, target: str, max_characters: int) -> bool:

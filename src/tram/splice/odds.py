@@ -42,8 +42,8 @@ class WordCounts:
 
     def log_odds(self, pair: Pair, other: "WordCounts") -> float:
         """Return how much more a pair's words suggest this class than the other, by naive Bayes."""
-        found = set(words(pair.source.lower()))
-        return sum(self._log_share(word) - other._log_share(word) for word in found)
+        source_words = set(words(pair.source.lower()))
+        return sum(self._log_share(word) - other._log_share(word) for word in source_words)
 
     def _log_share(self, word: str) -> float:
         return math.log((self._counts[word] + SMOOTHING) / (self._size + 2 * SMOOTHING))

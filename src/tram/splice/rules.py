@@ -142,8 +142,8 @@ class Rules(BaseModel):
     @cached_property
     def possessives(self) -> dict[str, str]:
         """Possessives of the third person and their endings."""
-        found = self.target.need("possessives")
-        return {stem + ending: ending for stem in found.stems.values() for ending in found.endings}
+        rules = self.target.need("possessives")
+        return {stem + ending: ending for stem in rules.stems.values() for ending in rules.endings}
 
     @cached_property
     def doubtful(self) -> frozenset[str]:

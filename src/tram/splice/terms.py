@@ -42,7 +42,7 @@ class Term:
 def find_terms(pairs: Sequence[Pair], dictionary: Dictionary, rules: Rules) -> list[Term]:
     """Return the terms with two translations, and the sentences that contain the term and one of these, once each."""
     candidates = _candidates(dictionary, rules)
-    found: dict[str, tuple[list[Pair], list[Pair]]] = {word: ([], []) for word in candidates}
+    sentences: dict[str, tuple[list[Pair], list[Pair]]] = {word: ([], []) for word in candidates}
     for pair in pairs:
         tokens = Tokenized(pair)
         if lacks_antecedent(tokens, rules):
@@ -50,10 +50,10 @@ def find_terms(pairs: Sequence[Pair], dictionary: Dictionary, rules: Rules) -> l
         for word in candidates.keys() & set(words(pair.source)):  # in lower case: otherwise it is a name or a heading
             counts = [sum(noun in forms for noun in tokens.target) for forms in candidates[word]]
             if tokens.source.count(word) == 1 and sorted(counts) == [0, 1]:
-                found[word][counts.index(1)].append(pair)
+                sentences[word][counts.index(1)].append(pair)
     return [
         Term(word, candidates[word], (tuple(one), tuple(two)))
-        for word, (one, two) in sorted(found.items())
+        for word, (one, two) in sorted(sentences.items())
         if min(len(one), len(two)) >= LEAST_SENTENCES
     ]
 
@@ -70,11 +70,11 @@ def _candidates(dictionary: Dictionary, rules: Rules) -> dict[str, tuple[frozens
     common = {word for word, count in dictionary.sources.items() if count > COMMON * dictionary.pairs}
     common |= rules.source_not_nouns
     result = {}
-    for word, found in by_word.items():
+    for word, translations in by_word.items():
         if word in common:
             continue
-        own = [(count, noun) for count, noun in found if _comes_from(sources[noun], word, common)]
-        groups = _grouped(own)
+        nouns = [(count, noun) for count, noun in translations if _comes_from(sources[noun], word, common)]
+        groups = _grouped(nouns)
         least = max(LEAST_TOGETHER, LEAST_SHARE * dictionary.sources[word])
         groups = [(count, forms) for count, forms in groups if count >= least]
         if len(groups) >= 2 and not _overlap(groups[0][1], groups[1][1]):
