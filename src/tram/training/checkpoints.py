@@ -155,11 +155,11 @@ class Checkpoints:
 
 def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
     """Set a model's parameters to the mean of several checkpoints."""
-    own = dict(into.named_parameters())
+    parameters = dict(into.named_parameters())
     with torch.no_grad():
-        for parameter in own.values():
+        for parameter in parameters.values():
             parameter.zero_()
         for checkpoint in checkpoints:
             tensors = converted(load_tensors(checkpoint.folder / WEIGHTS))
-            for name, parameter in own.items():
+            for name, parameter in parameters.items():
                 parameter.add_(tensors[name].to(parameter), alpha=1 / len(checkpoints))

@@ -149,8 +149,8 @@ class DocumentStage(Stage):
             if not self.has_tokens(group[mine], steps):
                 continue
             passed = min(max(window.start - start, 0), len(steps))
-            own = weights[max(start - window.start, 0) : max(stop - window.start, 0)]
-            part = self.read_again_in_backward(group[mine], steps, passed, state, own)
+            piece_weights = weights[max(start - window.start, 0) : max(stop - window.start, 0)]
+            part = self.read_again_in_backward(group[mine], steps, passed, state, piece_weights)
             losses.append(part.loss)
             plain += float(part.plain.detach())
             state = part.state
@@ -164,8 +164,8 @@ class DocumentStage(Stage):
         after: list[str] = []
 
         def compute(_: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-            given = State.from_tensors(dict(zip(names, values, strict=True)))
-            part = self.read(documents, steps, reread, given, weights, 0)
+            carried = State.from_tensors(dict(zip(names, values, strict=True)))
+            part = self.read(documents, steps, reread, carried, weights, 0)
             tensors = part.state.tensors()
             after[:] = tensors
             return part.loss, part.plain, *tensors.values()
@@ -197,30 +197,32 @@ class DocumentStage(Stage):
         batch = self.batch(documents, steps, train=weights is not None).to(device)
         if self.model.makes_first_translations:
             state = self.with_first_translations(batch, state)
-        done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
+        decoded = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
-        counted = done.layout.pack(new).nonzero().squeeze(1)
-        labels = done.layout.pack(batch.labels)
+        counted = decoded.layout.pack(new).nonzero().squeeze(1)
+        labels = decoded.layout.pack(batch.labels)
         token_weights = by_step = None
         if weights is not None:
             by_step = torch.as_tensor(np.concatenate([np.zeros(reread), weights]), device=device)
-            token_weights = done.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(0, counted)
-        states = done.states.index_select(0, counted)
+            token_weights = decoded.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(
+                0, counted
+            )
+        states = decoded.states.index_select(0, counted)
         loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
         if by_step is not None:
-            for layout, extra in ((done.source.layout, done.source.loss), (done.layout, done.loss)):
+            for layout, extra in ((decoded.source.layout, decoded.source.loss), (decoded.layout, decoded.loss)):
                 if extra is not None:
                     each = layout.pack(by_step[None, :, None].expand(layout.shape))
                     loss = loss + (extra * each.to(extra.dtype)).sum()
-        return PieceResult(loss, plain, done.state)
+        return PieceResult(loss, plain, decoded.state)
 
     def with_first_translations(self, batch: Batch, state: State | None) -> State:
         """Return the state with first-pass translations of a batch, computed with the current weights."""
-        model, given = self.model, state or State.empty()
+        model, initial = self.model, state or State.empty()
         inputs = first_translations(model, self.split.special, batch.source)
         with evaluating(model), torch.no_grad():
-            prepared = model.with_first_translations(model.encode(batch.source, given), inputs, given)
-        return given | prepared.only(model.decoder.contexts())
+            prepared = model.with_first_translations(model.encode(batch.source, initial), inputs, initial)
+        return initial | prepared.only(model.decoder.contexts())
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
         """Return some sentences of documents; train: whether a gradient is needed."""

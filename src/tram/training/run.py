@@ -101,14 +101,14 @@ def remember_config(config: Config) -> None:
 def require_same_cooldown(config: Config, old: TrainConfig, new: TrainConfig) -> None:
     """Refuse another number of updates in the middle of a cooldown: the learning rate would jump."""
     folder = stage_folder(config, new)
-    done = max((checkpoint.update for checkpoint in Checkpoints(folder / "checkpoints").all()), default=0)
-    if old.updates == new.updates or not new.cooldown or done >= new.updates:
+    updates_done = max((checkpoint.update for checkpoint in Checkpoints(folder / "checkpoints").all()), default=0)
+    if old.updates == new.updates or not new.cooldown or updates_done >= new.updates:
         return
-    if done > min(old.updates, new.updates) - new.cooldown:
+    if updates_done > min(old.updates, new.updates) - new.cooldown:
         raise InputError(
-            f"{folder}: this run has made {done:,} updates; if {folder.name}.updates changed from {old.updates} to "
-            f"{new.updates}, the learning rate would jump in the cooldown ({new.cooldown}); set it to {old.updates} "
-            "or choose another output folder"
+            f"{folder}: this run has made {updates_done:,} updates; if {folder.name}.updates changed from "
+            f"{old.updates} to {new.updates}, the learning rate would jump in the cooldown ({new.cooldown}); set it to "
+            f"{old.updates} or choose another output folder"
         )
 
 

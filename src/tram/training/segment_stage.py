@@ -80,8 +80,8 @@ class SegmentStage(DocumentStage):
         steps = range(self.plan.length(segments))
         if not self.has_tokens(segments, steps):
             return None, 0.0
-        own = None if weights is None else weights[: len(steps)]
-        part = self.read(segments, steps, 0, None, own, 0)
+        step_weights = None if weights is None else weights[: len(steps)]
+        part = self.read(segments, steps, 0, None, step_weights, 0)
         return part.loss, float(part.plain)
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:

@@ -142,8 +142,8 @@ class SentenceStage(Stage):
         source: Tensor | Encoded = batch.source
         if batch.context is not None:
             source = self.model.encode(batch.source, context=batch.context)
-        done = self.model.forced_decode(source, batch.decoder_input)
-        states, labels = done.states, done.layout.pack(batch.labels)
+        decoded = self.model.forced_decode(source, batch.decoder_input)
+        states, labels = decoded.states, decoded.layout.pack(batch.labels)
         if self.split.given is not None:
             trained = labels.nonzero().squeeze(1)
             states, labels = states.index_select(0, trained), labels.index_select(0, trained)

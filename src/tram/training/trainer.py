@@ -170,11 +170,12 @@ class Trainer:
 
     def introduce(self, say: Callable[[str], None]) -> None:
         """Print a summary of the model and the data."""
-        own = weights(self.model)
-        new = sum(own[name].numel() for name in self.new)
-        say(f"{sum(value.numel() for value in own.values()):,} parameters, {new:,} of them new")
-        if len(self.new) < len(own):
-            say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(own.keys() - self.new))}")
+        parameters = weights(self.model)
+        new = sum(parameters[name].numel() for name in self.new)
+        say(f"{sum(value.numel() for value in parameters.values()):,} parameters, {new:,} of them new")
+        if len(self.new) < len(parameters):
+            loaded = parameters.keys() - self.new
+            say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(loaded))}")
         if frozen := sum(value.numel() for value in self.model.parameters() if not value.requires_grad):
             say(f"{frozen:,} parameters are frozen")
         for line in (*self.stage.describe(), *self.warnings):
