@@ -156,11 +156,11 @@ class DocumentRun:
             spans = [each for document in block for each in document.spans]
             sentences = translator.split(texts)
             self.remarks.split += sentences.split
-            found = search_parts(translator, sentences, self.advance)
+            hypotheses = search_parts(translator, sentences, self.advance)
             guarded = GuardedSentences(translator, sentences, spans, in_context=False)
-            for part, options in enumerate(found):
+            for part, options in enumerate(hypotheses):
                 options[0] = guarded.choose(part, options)
-            best = [options[0] for options in sentences.join(found, 1)]
+            best = [options[0] for options in sentences.join(hypotheses, 1)]
             if self.alignment:
                 best = self._aligned(texts, best)
             start = 0
@@ -175,15 +175,15 @@ class DocumentRun:
 
 def search_parts(translator: "Translator", sentences: SplitSentences, advance: Advance | None) -> list[Found]:
     """Return the hypotheses of all parts of sentences, without context."""
-    found: list[Found] = [[] for _ in sentences.ids]
+    hypotheses_of_part: list[Found] = [[] for _ in sentences.ids]
     order = sorted(range(len(sentences.ids)), key=lambda i: len(sentences.ids[i]))
     for start in range(0, len(order), translator.batch):
         batch = order[start : start + translator.batch]
         for i, hypotheses in zip(batch, translator.search([sentences.ids[i] for i in batch]), strict=True):
-            found[i] = [replace(each, update_inputs={}) for each in hypotheses]
+            hypotheses_of_part[i] = [replace(each, update_inputs={}) for each in hypotheses]
         if advance is not None:
             advance(sum(map(sentences.completes, batch)))
-    return found
+    return hypotheses_of_part
 
 
 def check_sentences(document: Any, name: str) -> None:

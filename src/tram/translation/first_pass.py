@@ -22,7 +22,7 @@ TOKENS = 2048  # source tokens per search
 
 def first_translations(model: Transformer, special: SpecialIds, source: Tensor) -> Tensor:
     """Return greedy translations without context as decoder inputs; source: (documents, sentences, tokens)."""
-    found: list[list[list[int]]] = [[[] for _ in document] for document in source]
+    inputs: list[list[list[int]]] = [[[] for _ in document] for document in source]
     places = [(document, sentence) for document, sentence in source.any(-1).nonzero().tolist()]
     lengths = (source != PAD).sum(-1)
     places.sort(key=lambda place: int(lengths[place]))
@@ -30,15 +30,15 @@ def first_translations(model: Transformer, special: SpecialIds, source: Tensor) 
     cost = costs_when_padded([int(lengths[place]) for place in places])
     with evaluating(model), torch.no_grad():
         for part in slices_within(cost, len(places), TOKENS):
-            own = places[part]
-            sentences = [source[place][: int(lengths[place])].tolist() for place in own]
+            batch_places = places[part]
+            sentences = [source[place][: int(lengths[place])].tolist() for place in batch_places]
             limits = [length_limit(model, special, len(ids) - special.source_extra) for ids in sentences]
             encoded = model.encode(document_ids([[ids] for ids in sentences]).to(model.device))
             for (document, sentence), hypotheses in zip(
-                own, search(engine, encoded, limits, special, beam=1), strict=True
+                batch_places, search(engine, encoded, limits, special, beam=1), strict=True
             ):
-                found[document][sentence] = special.decoder_input(hypotheses[0].ids)
-    return document_ids(found).to(model.device)
+                inputs[document][sentence] = special.decoder_input(hypotheses[0].ids)
+    return document_ids(inputs).to(model.device)
 
 
 @contextmanager

@@ -103,10 +103,10 @@ class Lockstep:
     def step(self, cursors: list[Cursor]) -> list[list[Hypothesis]]:
         """Translate the next sentence of every document; for callers that choose the documents of each step."""
         self.encode([cursor for cursor in cursors if not cursor.encoded])
-        found = self.translate(cursors)
+        hypotheses = self.translate(cursors)
         for cursor in cursors:
             cursor.done += 1
-        return found
+        return hypotheses
 
     def encode(self, cursors: list[Cursor]) -> None:
         """Encode the next sentences of some documents, as many as fit into a block."""
@@ -160,29 +160,29 @@ class Lockstep:
         sources = [cursor.encoded.popleft() for cursor in cursors]
         ids = [cursor.sentences[cursor.done] for cursor in cursors]
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
-        given = self._ids([[self.special.source(sentence)] for sentence in ids])
-        encoded = self.model.encoded_before(torch.cat(sources), given, state)
+        source_ids = self._ids([[self.special.source(sentence)] for sentence in ids])
+        encoded = self.model.encoded_before(torch.cat(sources), source_ids, state)
         limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
-        found = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
+        results = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
         if self.choose is not None:
-            chosen = map(self.choose, cursors, found)
-            found = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, found, strict=True)]
+            chosen = map(self.choose, cursors, results)
+            results = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, results, strict=True)]
         if self.alignment:
-            best = [hypotheses[0].ids for hypotheses in found]
+            best = [hypotheses[0].ids for hypotheses in results]
             weights = cross_attention(self.model, self.special, encoded, ids, best, state)
-            found = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(found, weights, strict=True)]
-        self._update(cursors, encoded, found, state)
-        return found
+            results = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(results, weights, strict=True)]
+        self._update(cursors, encoded, results, state)
+        return results
 
     def _update(
-        self, cursors: list[Cursor], encoded: Encoded, found: list[list[Hypothesis]], state: State | None
+        self, cursors: list[Cursor], encoded: Encoded, results: list[list[Hypothesis]], state: State | None
     ) -> None:
         """Update the states of the documents with the translated sentences."""
         if self.history == "gold":
             gold = [cursor.gold[cursor.done] for cursor in cursors if cursor.gold is not None]
             self._read(cursors, encoded, gold, state)
         elif state is not None and self.model.decoder.contexts():
-            best = [hypotheses[0] for hypotheses in found]
+            best = [hypotheses[0] for hypotheses in results]
             if not all(each.update_inputs for each in best):
                 self._read(cursors, encoded, [each.ids for each in best], state)
                 return

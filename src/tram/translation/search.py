@@ -66,9 +66,9 @@ def search(
     beam = min(beam, vocabulary)
     decoding = engine.start(encoded, state, special, beam)
     if constraints is None and (given is None or not any(given)):
-        found = decoding.run(limits, beam, length_penalty)
-        if found is not None:
-            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in found])
+        finished = decoding.run(limits, beam, length_penalty)
+        if finished is not None:
+            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in finished])
     sentences = [_Sentence(limit, special, beam, length_penalty) for limit in limits]
     for sentence, constraint in zip(sentences, constraints or [], strict=constraints is not None):
         sentence.constraints = [constraint]
@@ -79,14 +79,14 @@ def search(
     return _checked([sentence.found for sentence in sentences])
 
 
-def _checked(found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+def _checked(hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
     """Raise an error for sentences without a hypothesis; there is always one unless probabilities are NaN."""
-    if not all(found):
+    if not all(hypotheses):
         raise InputError(
             "the model's probabilities are not numbers: its weights are too large for its data type or damaged; "
             "use another model, or float32"
         )
-    return found
+    return hypotheses
 
 
 def _run(decoding: Decoding, sentences: "list[_Sentence]", special: SpecialIds, beam: int, vocabulary: int) -> None:

@@ -163,7 +163,7 @@ class DocumentTask:
 
 def _distinct(options: Iterable[Translation]) -> list[Translation]:
     """Return translations without duplicates of a better one."""
-    found: dict[str, Translation] = {}
+    by_text: dict[str, Translation] = {}
     for option in options:
-        found.setdefault(option.text, option)
-    return list(found.values())
+        by_text.setdefault(option.text, option)
+    return list(by_text.values())

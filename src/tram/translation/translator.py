@@ -230,8 +230,8 @@ class Translator:
         verbatim: rules for spans that are copied, and a glossary; None: leave everything to the model.
         """
         states = None if state is None else [state]
-        (found,) = self.detailed([sentences], states=states, alignment=alignment, verbatim=verbatim)
-        return found if alignment else [translation.text for translation in found]
+        (translations,) = self.detailed([sentences], states=states, alignment=alignment, verbatim=verbatim)
+        return translations if alignment else [translation.text for translation in translations]
 
     def translate_documents(
         self,
@@ -250,8 +250,8 @@ class Translator:
         history: the target side of the context: generated translations, the reference translations in `gold`, or none.
         verbatim: as in `translate`.
         """
-        found = self.detailed(documents, advance, states, history, gold, verbatim=verbatim)
-        return ([translation.text for translation in document] for document in found)
+        documents_translated = self.detailed(documents, advance, states, history, gold, verbatim=verbatim)
+        return ([translation.text for translation in document] for document in documents_translated)
 
     def detailed(
         self,
@@ -278,9 +278,9 @@ class Translator:
             raise InputError("a gold history reads references as they are; leave out `verbatim`")
         sentinels = verbatim is not None and self.copies_sentinels()
         protected = (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
-        given = None if states is None else iter(states)
+        state_iterator = None if states is None else iter(states)
         references = iter(gold) if gold is not None and history == "gold" else None
-        run = DocumentRun(self, advance, given, history, references, alignment, remarks or Remarks())
+        run = DocumentRun(self, advance, state_iterator, history, references, alignment, remarks or Remarks())
         return run.translate(protected, own_remarks=remarks is None)
 
     def lockstep(
@@ -297,8 +297,8 @@ class Translator:
         if not self.special.reserved:
             return False
         probes = [SENTINELS[0], " ".join(SENTINELS[:2])]
-        found = self.search(self.text.encode(probes, "source"))
-        return [self.text.decode([options[0].ids])[0] for options in found] == probes
+        hypotheses = self.search(self.text.encode(probes, "source"))
+        return [self.text.decode([options[0].ids])[0] for options in hypotheses] == probes
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
@@ -379,10 +379,10 @@ class Translator:
             raise InputError(f"{n} translations need a beam of at least {n}, not {self.beam}; give a larger beam")
         parts = self.split(sentences)
         Remarks(split=parts.split).warn()
-        found = parts.join(search_parts(self, parts, advance), n)
+        translations = parts.join(search_parts(self, parts, advance), n)
         if advance is not None and parts.empty:
             advance(parts.empty)
-        return found
+        return translations
 
     def translate_ids(self, sentences: list[Ids]) -> list[list[tuple[Ids, float]]]:
         """Return the hypotheses (ids, score) of one batch of sentences, given as ids of text, none empty."""

@@ -47,8 +47,8 @@ class UnitLockstep(Lockstep):
             if not active:
                 return
             planned = self._plan(active)
-            found = self.translate_units([unit for _, unit in planned])
-            for (cursor, unit), hypotheses in zip(planned, found, strict=True):
+            translations = self.translate_units([unit for _, unit in planned])
+            for (cursor, unit), hypotheses in zip(planned, translations, strict=True):
                 for pair, hypothesis in zip(unit.pairs, hypotheses, strict=True):
                     if self.choose is not None:
                         hypothesis = self.choose(cursor, [hypothesis])
@@ -97,12 +97,12 @@ class UnitLockstep(Lockstep):
         """Return the best translation of every unit, sentence by sentence."""
         order = sorted(range(len(units)), key=lambda i: len(self.units.source(units[i])))
         sizes = [len(self.units.source(units[i])) + len(self.units.given_target(units[i])) for i in order]
-        found: list[list[Hypothesis]] = [[] for _ in units]
+        translations: list[list[Hypothesis]] = [[] for _ in units]
         for part in slices_within(costs_of_sums(sizes), len(order), BATCH_TOKENS):
             for i, hypotheses in zip(order[part], self._search([units[i] for i in order[part]]), strict=True):
                 best = hypotheses[0]
-                found[i] = [Hypothesis(ids, best.score) for ids in self.units.split(best.ids)]
-        return found
+                translations[i] = [Hypothesis(ids, best.score) for ids in self.units.split(best.ids)]
+        return translations
 
     def _search(self, units: Sequence[Unit]) -> list[list[Hypothesis]]:
         source = self._ids([[self.special.source(self.units.source(unit))] for unit in units])
