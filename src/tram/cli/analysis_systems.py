@@ -14,10 +14,10 @@ Languages = tuple[str | None, str | None]  # of source and target; None: those o
 
 def system_name(option: str, model: Path | None, other: str, file: Path | None) -> str:
     """Return the name of a system; raise InputError unless exactly one of model and file is given."""
-    given = model if file is None else file
-    if given is None or (model is not None and file is not None):
+    system = model if file is None else file
+    if system is None or (model is not None and file is not None):
         raise InputError(f"give either {option} DIR or {other} FILE: the analysis compares two systems")
-    return str(given)
+    return str(system)
 
 
 def load(folder: Path, adapter: Path | None, languages: Languages, beam: int | None = None) -> "Translator":

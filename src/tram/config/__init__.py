@@ -353,8 +353,8 @@ def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "missing" and last in fields:
         return f"the key `{key}` is missing; add it"
     problem = error["msg"].removeprefix("Value error, ")
-    found = "" if isinstance(error["input"], dict) else f", not {short_repr(error['input'])}"
-    return f"`{key or kind.__name__}`: {problem}{found}; correct this key"
+    actual = "" if isinstance(error["input"], dict) else f", not {short_repr(error['input'])}"
+    return f"`{key or kind.__name__}`: {problem}{actual}; correct this key"
 
 
 def _set(values: dict[str, Any], override: str) -> None:

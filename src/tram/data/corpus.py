@@ -93,12 +93,12 @@ def read_documents(
 
 
 def _iterate_documents(path: Path, format: Format, side: Literal["source", "target"]) -> Iterator[Document]:
-    found = False
+    has_sentences = False
     for parsed in format.read(Lines(path), side):
         if sentences := getattr(parsed, side):
-            found = True
+            has_sentences = True
             yield Document(sentences, parsed.id)
-    if not found:
+    if not has_sentences:
         raise _no_sentences(path)
 
 

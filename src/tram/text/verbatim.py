@@ -261,22 +261,22 @@ def _terms(text: str, rules: VerbatimRules) -> Iterator[Span]:
         if word.start() < end:
             continue
         for term, fixed in rules.terms.get(word[0].lower(), ()):
-            found = text[word.start() : word.start() + len(term)]
-            if _same_term(term, found) and not text[word.start() + len(term) :][:1].isalnum():
+            occurrence = text[word.start() : word.start() + len(term)]
+            if _same_term(term, occurrence) and not text[word.start() + len(term) :][:1].isalnum():
                 end = word.start() + len(term)
-                yield Span(word.start(), end, "term", found if fixed is None else _cased(fixed, term, found))
+                yield Span(word.start(), end, "term", occurrence if fixed is None else _cased(fixed, term, occurrence))
                 break
 
 
-def _same_term(term: str, found: str) -> bool:
-    return found == term or (term.islower() and found in (term[:1].upper() + term[1:], term.upper()))
+def _same_term(term: str, occurrence: str) -> bool:
+    return occurrence == term or (term.islower() and occurrence in (term[:1].upper() + term[1:], term.upper()))
 
 
-def _cased(fixed: str, term: str, found: str) -> str:
+def _cased(fixed: str, term: str, occurrence: str) -> str:
     """Return the translation of a term, cased like the term in the text."""
-    if found == term:
+    if occurrence == term:
         return fixed
-    return fixed.upper() if found == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
+    return fixed.upper() if occurrence == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
 
 
 def _foreign(text: str, covered: bytearray, rules: VerbatimRules) -> Iterator[Span]:
