@@ -229,10 +229,10 @@ def describe(result: Breakdown, names: tuple[str, str]) -> str:
             f"System: `{names[0]}`; baseline: `{names[1]}`; {result.resampling.documents} documents. s-BLEU of a bin "
             "is corpus BLEU of all sentences whose index in their document falls into it. (The paper averages the "
             "scores of single sentences at each index, then over ten indices; such scores depend on the smoothing.) "
-            f"The last bin is open-ended; bins that fewer than {MIN_DOCUMENTS} documents reach are merged into it. Intervals: "
-            f"paired bootstrap over documents, {result.resampling.samples} draws, seed {result.resampling.seed}, the "
-            f"same draws for both systems and all bins; each interval covers its own bin at 95%, not all bins "
-            f"jointly.{few}",
+            f"The last bin is open-ended; bins that fewer than {MIN_DOCUMENTS} documents reach are merged into it. "
+            f"Intervals: paired bootstrap over documents, {result.resampling.samples} draws, seed "
+            f"{result.resampling.seed}, the same draws for both systems and all bins; each interval covers its own bin "
+            f"at 95%, not all bins jointly.{few}",
             "",
             f"Signature: `{result.signature}`",
         ]
