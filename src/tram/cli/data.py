@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tram.cli.console import pairs, report
-from tram.cli.options import CorpusFormat, Json, finite
+from tram.cli.options import CorpusFormat, Json, SourceCode, TargetCode, finite
 
 
 class Pipeline(StrEnum):
@@ -51,8 +51,8 @@ def prepare(
     pipeline: Annotated[
         Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
     ] = Pipeline.moses,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     held_out: Annotated[
         float,
         typer.Option(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tram.cli.options import SourceCode, TargetCode
+
 app = typer.Typer(
     help="Convert models of other toolkits to model folders.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -33,8 +35,8 @@ def authors(
     side: Annotated[Sides, typer.Option(help="Memory that the model uses; the other one is dropped.")] = Sides.both,
     vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary; needs --codes.")] = None,
     codes: Annotated[Path | None, typer.Option(help="The checkpoint's BPE codes; needs --vocab.")] = None,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
 ) -> None:
     """Convert a checkpoint of the paper's authors.
 

@@ -74,6 +74,8 @@ LengthPenalty = Annotated[
 ]
 SourceLanguage = Annotated[str | None, typer.Option("--source", help="Source language, for a multilingual model.")]
 TargetLanguage = Annotated[str | None, typer.Option("--target", help="Target language, for a multilingual model.")]
+SourceCode = Annotated[str, typer.Option("--source-language", help="Language code of the source.")]
+TargetCode = Annotated[str, typer.Option("--target-language", help="Language code of the target.")]
 Adapter = Annotated[
     Path | None, typer.Option("--adapter", help="Adapter for this model, written by `tram export adapter`.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import pairs
-from tram.cli.options import MANY, CorpusFormat, Seed, finite
+from tram.cli.options import MANY, CorpusFormat, Seed, SourceCode, TargetCode, finite
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def splice(
         ),
     ] = 0.5,
     seed: Seed = 1,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     format: CorpusFormat = None,
 ) -> None:
     """Compose training documents from real sentences.

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import load_translator, report
-from tram.cli.options import MANY, CorpusFormat, History, Json, ModelOptions, Seed, with_model_options
+from tram.cli.options import (
+    MANY,
+    CorpusFormat,
+    History,
+    Json,
+    ModelOptions,
+    Seed,
+    SourceCode,
+    TargetCode,
+    with_model_options,
+)
 from tram.errors import InputError
 from tram.progress import plain_warnings
 
@@ -189,8 +199,6 @@ More = Annotated[
     list[str] | None,
     typer.Option("--add", metavar="SOURCE,TARGET", help="More documents; may be repeated."),
 ]
-SourceLanguage = Annotated[str, typer.Option(help="Language code of the source.")]
-TargetLanguage = Annotated[str, typer.Option(help="Language code of the target.")]
 
 
 @app.command("agreement")
@@ -217,8 +225,8 @@ def agreement(
         ),
     ] = ProbeWords.held_out,
     seed: Seed = 1,
-    source_language: SourceLanguage = "en",
-    target_language: TargetLanguage = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     format: CorpusFormat = None,
 ) -> None:
     """Make the agreement probe, a generative suite.
@@ -252,8 +260,8 @@ def pronouns(
         list[Path] | None,
         typer.Option("--genders", help="More text in the target language, to learn the genders of nouns from."),
     ] = None,
-    source_language: SourceLanguage = "en",
-    target_language: TargetLanguage = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     format: CorpusFormat = None,
 ) -> None:
     """Make a contrastive suite of pronouns.
