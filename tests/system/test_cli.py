@@ -79,7 +79,7 @@ def test_help_does_not_wait_for_heavy_libraries() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
 
-def test_the_version_is_told(tram: Command) -> None:
+def test_the_version_is_printed(tram: Command) -> None:
     assert re.fullmatch(r"tram \d+\.\d+\.\d+\S*\n", tram("--version").out)
 
 

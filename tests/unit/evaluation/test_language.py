@@ -1,4 +1,4 @@
-"""Rules of languages: what German shows, and files that are refused."""
+"""Language rules: genders, subjects and forms of German, and files that are refused."""
 
 from pathlib import Path
 

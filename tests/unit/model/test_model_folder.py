@@ -173,7 +173,7 @@ def test_pruning_keeps_the_last_and_the_best(saved: set[int], keep: int, best: i
 
 @settings(max_examples=25)
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=5))
-def test_averaging_gives_the_arithmetic_mean(values: list[float]) -> None:
+def test_averaging_computes_the_arithmetic_mean(values: list[float]) -> None:
     with TemporaryDirectory() as folder:
         checkpoints = Checkpoints(Path(folder))
         for update, value in enumerate(values):

@@ -96,7 +96,7 @@ def without_first_part(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [shards, torch_file, torch_shards, old_torch_file])
-def test_every_form_of_the_weights_gives_the_same_model(
+def test_every_format_of_the_weights_loads_as_the_same_model(
     form: Callable[[Path], None], marian: Path, tmp_path: Path
 ) -> None:
     import_hf(str(marian), tmp_path / "expected")

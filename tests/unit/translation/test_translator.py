@@ -55,7 +55,7 @@ def hasty(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-def test_the_tiny_model_says_different_things(alone: dict[str, str]) -> None:
+def test_the_tiny_model_has_different_translations(alone: dict[str, str]) -> None:
     """Otherwise the tests below would show nothing."""
     assert len(set(alone.values())) > 3
     assert all(alone.values())
