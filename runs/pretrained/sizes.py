@@ -2,9 +2,9 @@
 
     python runs/pretrained/sizes.py OUT [--size opus-mt nllb-600m]
 
-The weights are random (`stand_in.py`), which changes neither; translations run to their limit. Every command runs in a
-process of its own; its peak is the largest resident size that the system has counted for it (`ru_maxrss`), libraries
-and mapped pages of files included. OUT/sizes.json holds the numbers.
+The weights are random (`stand_in.py`), which affects neither; translations run to their length limit. Every command
+runs in its own process; its peak is the maximum resident set size (`ru_maxrss`), including libraries and mapped pages
+of files. The numbers are written to OUT/sizes.json.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def measure(out: Path, corpus: Path, size: str) -> dict[str, dict[str, float]]:
-    """Run all commands for one model and print what they took."""
+    """Run all commands for one model and print their time and memory."""
     pair = [corpus / "train.en", corpus / "train.de"]
     if not (out / "foreign" / "README.md").exists():
         measured(Path(__file__).with_name("stand_in.py"), *pair, out / "foreign", "--size", size)

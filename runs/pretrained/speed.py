@@ -1,10 +1,10 @@
-"""Measure how fast an imported Marian model is decoded, as a ratio to `generate` of transformers on the same model.
+"""Measure the decoding speed of an imported Marian model, relative to `generate` of transformers on the same model.
 
     python runs/pretrained/speed.py OUT [--size opus-mt] [--rounds 5]
 
-Both sides get the same sentences of equal length and decode on one thread, in turn. The weights are random, and the end
-of a sentence has a logit of -10,000, so that both run to the limit of tram; without a beam the ids must be the same.
-OUT/speed.json holds the medians.
+Both decode the same sentences of equal length on one thread, alternately. The weights are random, and the end of a
+sentence has a logit of -10,000, so that both run to tram's length limit; in greedy search the ids must be the same.
+The medians are written to OUT/speed.json.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CASES = [(beam, batch) for beam in (1, 4) for batch in (1, 16)]
 
 
 def main() -> None:
-    """Measure every case that there is and print a table."""
+    """Measure all cases and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--size", choices=["tiny", "small", "opus-mt"], default="opus-mt")

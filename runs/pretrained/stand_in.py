@@ -1,4 +1,4 @@
-"""Write a Hugging Face translator with random weights, for trying things out where no real one can be downloaded.
+"""Write a Hugging Face translation model with random weights, for tests where no real one can be downloaded.
 
     python runs/pretrained/stand_in.py CORPUS.en CORPUS.de OUT [--size tiny|small|opus-mt|nllb-600m] [--seed 1]
 

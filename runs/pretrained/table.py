@@ -1,10 +1,10 @@
-"""The measurements of this folder: gathered in docs/pretrained.json, and from there into docs/PRETRAINED.md.
+"""Collect the measurements of this folder in docs/pretrained.json, and write them to docs/PRETRAINED.md.
 
     python runs/pretrained/table.py suite SUITE.jsonl OUT.jsonl         only the items of distances up to 5
     python runs/pretrained/table.py gather docs/pretrained.json [--synthetic FOLDER] [--sizes FILE] [--speed FILE]
     python runs/pretrained/table.py page docs/pretrained.json docs/PRETRAINED.md
 
-FOLDER is that of run.sh; the files are those of sizes.py and speed.py. What is not given stays as it was.
+FOLDER is that of run.sh; the files are those of sizes.py and speed.py. Results that are not given do not change.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def synthetic(folder: Path) -> dict[str, Any]:
-    """Return the numbers of run.sh: costs, accuracies, and how many tensors of the base are the same bits after it."""
+    """Return the numbers of run.sh: costs, accuracies, and the number of bit-identical tensors of the base."""
     before, after = (load_tensors(find_model(folder / name) / WEIGHTS) for name in ("base", "memory"))
     cells = {name: read_json(folder / f"{name}.json")["by_phenomenon_and_distance"] for name in ("sentence", "memory")}
     return {
@@ -94,11 +94,11 @@ def synthetic_part(found: dict[str, Any]) -> str:
         "### A memory on a frozen Marian model, on generated documents\n\n"
         "`runs/pretrained/run.sh` trains a small Marian model on sentences, exports it for `transformers`, imports it "
         "again, freezes it and trains a memory on it. Percentage of items for which the reference translation is more "
-        "probable than every wrong one (95% interval), by the number of sentences to the one that decides:\n\n"
+        "probable than every incorrect one (95% interval), by the distance in sentences to the deciding one:\n\n"
         f"{markdown_table(header, rows)}\n\n"
         f"The base: {costs['sentence']}. The memory: {costs['memory']}, an adapter of "
         f"{found['adapter bytes'] / 1e6:.2f} MB. Of the {found['base tensors']} tensors of the base, "
-        f"{found['equal tensors']} are the same bits after it."
+        f"{found['equal tensors']} are bit-identical afterwards."
     )
 
 
@@ -120,9 +120,9 @@ def sizes_part(found: dict[str, Any]) -> str:
                 rows.append([f"{size}, {file:,} MB", step, f"{peak:,}", f"{peak / file:.2f}", speed])
     return (
         "### Real sizes\n\n"
-        "Random weights with the sizes of real models (`runs/pretrained/sizes.py`), on one thread. The peak is the "
-        "largest resident size that Linux counted for the process (`ru_maxrss`): libraries and mapped pages of files "
-        "included.\n\n" + markdown_table(["model, weights", "step", "peak, MB", "of the file", "tokens/s"], rows)
+        "Models with random weights in the sizes of real models (`runs/pretrained/sizes.py`), on one thread. The peak "
+        "is the maximum resident set size of the process (`ru_maxrss`), including libraries and mapped pages of "
+        "files.\n\n" + markdown_table(["model, weights", "step", "peak, MB", "of the file", "tokens/s"], rows)
     )
 
 
@@ -134,8 +134,8 @@ def speed_part(found: dict[str, Any]) -> str:
     ]
     return (
         "### Decoding\n\n"
-        f"An imported Marian model of the size {found['size']} and random weights, against `generate` of "
-        "`transformers` on the same model and the same sentences, in turn in one run on one thread "
+        f"An imported Marian model of the size {found['size']} with random weights, compared with `generate` of "
+        "`transformers` on the same model and sentences; both alternate in one run on one thread "
         "(`runs/pretrained/speed.py`):\n\n" + markdown_table(["", "tram, tokens/s", "transformers", "ratio"], rows)
     )
 

@@ -1,13 +1,13 @@
-"""Where tags go: one noun of each sentence is tagged, and a dictionary judges the word that has the tag afterwards.
+"""Measure tag placement: one noun per sentence is tagged, and a dictionary judges the word tagged in the translation.
 
 python runs/tags/planted.py DATA/train DATA/dev [--model DIR] [--sentences 500] [--output report.json]
 
 DATA/train stands for DATA/train.en and DATA/train.de (or .en.xz, .en.gz), in the languages of the model. The dictionary
-is made of the training pairs: the target nouns that occur with a source word, with a Dice coefficient of at least 0.45
-for the best. Nouns are known by their capital, so the target language is German. References are not used. Each sentence
-goes through tram.filetypes as a paragraph of an HTML page, as a user's file would. Counted are sentences in whose
-translation just one word is a known translation of the tagged noun. Right: the tag is on that word, and on no other but
-an article or the like. The same translations with tags placed by relative position are the baseline.
+is built from the training pairs: the target nouns that occur with a source word, with a Dice coefficient of at least
+0.45 for the best. Nouns are recognised by their capital, so the target language is German. References are not used.
+Each sentence is translated by tram.filetypes as a paragraph of an HTML page. Only sentences are counted in whose
+translation exactly one word is a known translation of the tagged noun. A tag is correct if it is on that word, and on
+no other except an article or the like. The baseline is the same translations with tags placed by relative position.
 """
 
 import argparse
@@ -37,7 +37,7 @@ STEM = 5  # letters that two forms of a noun share: Datei, Dateien
 
 @dataclass(frozen=True)
 class Counts:
-    """Tags on the right word, on a run of words that has it, and all sentences."""
+    """Counts of tags on the correct word, of tags on a run of words that contains it, and of all sentences."""
 
     right: int
     right_or_more: int
@@ -92,7 +92,7 @@ def tagged(segment: Segment, text: str, alignment: Alignment | None) -> list[str
 
 
 def judge(found: list[list[str]], right: list[str]) -> Counts:
-    """Count how often the tag is on the right word."""
+    """Count how often the tag is on the correct word."""
     on = [word in run for run, word in zip(found, right, strict=True)]
     only = [
         is_on and all(w == word or len(w) <= SHORT for w in run)
@@ -132,7 +132,7 @@ def measure(translator: Translator, train: Path, dev: Path, wanted: int, seed: i
 
 
 def main() -> None:
-    """Print the shares of right tags."""
+    """Print the shares of correct tags."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", type=Path)
     parser.add_argument("dev", type=Path)

@@ -1,10 +1,10 @@
-"""Spans that are copied: real sentences with emoji, Chinese, URLs, code and placeholders, every span once afterwards.
+"""Measure copied spans: real sentences with emoji, Chinese, URLs, code and placeholders must keep every span once.
 
 python runs/tags/verbatim.py SENTENCES [--model DIR] [--count 1000] [--output report.json]
 
-SENTENCES: a text file, one sentence per line. Sentences that have spans of their own come first; the others get one to
-three spans between two words. Counted are sentences whose translation has each of its spans as often as the source,
-and how many of them had to be translated again, in parts, or are doubtful.
+SENTENCES: a text file, one sentence per line. Sentences that already have spans come first; one to three spans are
+inserted between two words of the others. The script counts the sentences whose translation has each span as often as
+the source, and how many of them were translated again, in parts, or are doubtful.
 """
 
 import argparse
@@ -39,7 +39,7 @@ DOCUMENT = 10  # sentences
 
 
 def with_spans(sentences: list[str], rng: random.Random) -> Iterator[str]:
-    """Yield sentences with spans of their own, then sentences into which some were put."""
+    """Yield sentences that have spans, then sentences with inserted spans."""
     rules = VerbatimRules()
     own = [sentence for sentence in sentences if 20 < len(sentence) < 200 and find_spans(sentence, rules)]
     yield from own[: len(own) // 2]

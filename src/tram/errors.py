@@ -1,4 +1,4 @@
-"""The exceptions for the user, whose messages are one sentence.
+"""Exceptions whose messages are shown to the user.
 
 Code that finds bad input raises `InputError` with one sentence that names the file, the line and the remedy; the
 command line prints the sentence and exits with code 2. `RunError` is for work that fails although its input is valid;

@@ -1,4 +1,4 @@
-"""Measurements of this process that other programs on the machine disturb as little as possible."""
+"""Robust statistics of repeated measurements, and the peak memory of this process."""
 
 import resource
 import statistics
@@ -8,27 +8,27 @@ from pathlib import Path
 
 
 def middle_mean(values: list[float]) -> float:
-    """Return the mean without the smallest and the largest quarter."""
+    """Return the interquartile mean: the mean without the smallest and the largest quarter."""
     cut = len(values) // 4
     return statistics.fmean(sorted(values)[cut : len(values) - cut])
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
-    """Return two of the values with the median of what they are drawn from between them, in 95 of 100 cases or more.
+    """Return a 95% confidence interval of the median by the sign test; its ends are two of the values.
 
-    By the sign test. Fewer than 6 values are too few for that; then the smallest and the largest are returned.
+    Fewer than 6 values are too few for 95%; then the smallest and the largest are returned.
     """
     ordered, n = sorted(values), len(values)
-    cut, outside = 0, 2.0  # how many values on either side lie outside, and 2^n times the probability of fewer
+    cut, outside = 0, 2.0  # values outside on either side; 2^n times the probability that the median is outside, too
     while cut + 1 < n - cut - 1 and (outside := outside + 2 * comb(n, cut + 1)) <= 0.05 * 2**n:
         cut += 1
     return ordered[cut], ordered[n - 1 - cut]
 
 
 def peak_megabytes() -> float:
-    """Return the peak memory of this process so far.
+    """Return the peak resident memory of this process so far.
 
-    Not `ru_maxrss` where Linux has something better: a new process inherits its parent's.
+    On Linux this is VmHWM: a new process inherits the `ru_maxrss` of its parent.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,4 +1,4 @@
-"""YAML files: safe, small, and with one kind of error whatever is wrong with them.
+"""Reading of small YAML files; whatever is wrong with a file, the error is an InputError.
 
 values = read_yaml(Path("config.yaml"))
 """
@@ -38,13 +38,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without `<<`, which a few lines can make grow without end, and without endless integers."""
+    """PyYAML's safe loader without merge keys (`<<`), which can grow exponentially, and without huge integers."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """Return an integer; refuse those that Python does not write, as pydantic would have to in its messages."""
+        """Return an integer; refuse one that Python cannot print, because pydantic would print it in its messages."""
         value: int = super().construct_yaml_int(node)
         if value.bit_length() > MAX_BITS:
-            problem = f"an integer of {value.bit_length():,} bits, which is beyond reason"
+            problem = f"an integer of {value.bit_length():,} bits, which is too large"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         return value
 
@@ -58,7 +58,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value that YAML text contains; anything wrong with the text is a YAMLError."""
+    """Return the value of a YAML text; raise YAMLError whatever is wrong with it."""
     try:
         return yaml.load(text, _Loader)
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -72,12 +72,12 @@ _SHORT.maxstring, _SHORT.maxother, _SHORT.maxlong = 80, 80, 40
 
 
 def short_repr(value: Any) -> str:
-    """Return a value as Python writes it, but not endlessly."""
+    """Return the repr of a value, shortened if it is long."""
     return _SHORT.repr(value)
 
 
 def short(value: Any) -> str:
-    """Return a value for an error message: a string as it is, other values as Python writes them, but not endlessly."""
+    """Return a value for an error message, shortened if it is long: a string as it is, other values as their repr."""
     if not isinstance(value, str):
         return short_repr(value)
     return value if len(value) <= 200 else f"{value[:100]}…{value[-50:]}"

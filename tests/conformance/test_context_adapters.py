@@ -24,7 +24,7 @@ def test_an_adapter_on_its_base_is_the_whole_model(name: str, positions: str, tm
     save_model(base, tmp_path / "base")
     if missing:  # positions of tokens: this kind has positions of its own
         assert positions == "learned"
-        with pytest.raises(InputError, match=r"takes the place of `.*positions` of the base"):
+        with pytest.raises(InputError, match=r"replaces `.*positions` of the base"):
             export_adapter(tmp_path / "whole", tmp_path / "adapter", tmp_path / "base")
         return
     export_adapter(tmp_path / "whole", tmp_path / "adapter", tmp_path / "base", torch.float32)

@@ -145,7 +145,7 @@ def test_an_adapter_for_another_base_is_refused(finetuned: Finetuned, tmp_path: 
         Translator.load(tmp_path / "other", adapter=tmp_path / "adapter")
     with pytest.raises(InputError, match="has a context module of its own"):
         Translator.load(finetuned.run, adapter=tmp_path / "adapter")
-    refused(tram("translate", "--model", finetuned.base, "--adapter", tmp_path / "nothing"), "is no adapter")
+    refused(tram("translate", "--model", finetuned.base, "--adapter", tmp_path / "nothing"), "is not an adapter")
     (tmp_path / "adapter" / "memory.safetensors").write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"memory\.safetensors: is truncated"):
         Translator.load(finetuned.base, adapter=tmp_path / "adapter")

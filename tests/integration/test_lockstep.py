@@ -99,7 +99,7 @@ def forced(model: Transformer, source: Document, target: Document) -> State:
 FIXED: list[Document] = [[[3, 9, 4], [20, 7], [5, 5, 11, 8], [14]], [[6, 21], [17, 3, 12]], [[10], [4, 19, 9], [22, 6]]]
 
 
-def test_the_tiny_model_says_different_things() -> None:
+def test_the_tiny_model_has_different_translations() -> None:
     """Otherwise the tests below would show nothing."""
     found = [tuple(ids) for result in translate(model_of(), FIXED) for ids in result.ids]
     assert len(set(found)) > len(found) // 2
@@ -166,7 +166,7 @@ def test_a_document_without_sentences_is_over_before_it_begins() -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_memory_that_says_nothing_yet_leaves_the_sentence_models_translations(norm: str, beam: int) -> None:
+def test_an_untrained_memory_keeps_the_sentence_models_translations(norm: str, beam: int) -> None:
     """`read: add` starts at the sentence model: documents in lockstep are then its n-best search."""
     plain = tiny_model(tiny_config(norm=norm), seed=2)
     with_memory = Transformer(tiny_config(norm=norm, memory={"slots": 3, "read": "add"}), VOCABULARY).double().eval()
@@ -248,7 +248,7 @@ print(json.dumps(found))
     assert_state(returned.state, state.state)
 
 
-def test_a_fork_goes_its_own_way(translator: Translator, whole: list[str]) -> None:
+def test_a_fork_is_independent(translator: Translator, whole: list[str]) -> None:
     state = translator.start()
     translator.translate(TALK.source[:2], state)
     fork = state.fork()

@@ -209,7 +209,7 @@ def test_a_run_continues_before_a_damaged_checkpoint(
     write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=9, **stage))
     done = tram("train", tmp_path / "config.yaml")
     assert done.code == 0, done.err
-    assert f"warning: a checkpoint is set aside as 00000005.damaged: {newest / part}: " in done.err
+    assert f"warning: a damaged checkpoint was renamed to 00000005.damaged: {newest / part}: " in done.err
     assert "continuing after update 4" in done.err
     last = [load_tensors(checkpoints(tmp_path / name).at(9).folder / WEIGHTS) for name in ("run", "whole")]
     assert same(*last)

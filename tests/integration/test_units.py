@@ -346,7 +346,7 @@ def test_a_unit_that_does_not_fit_is_refused(
 
 def test_a_memory_beside_a_unit_is_refused(reserved: Path, tmp_path: Path, configure: Configure) -> None:
     sentence = ModelConfig(**TINY.model_dump() | SIZES)
-    with pytest.raises(ValueError, match=r"a context module reads sentence by sentence; unit\.kind window"):
+    with pytest.raises(ValueError, match=r"a context module works on sentences; unit\.kind window"):
         configure(tmp_path, data=reserved, model=sentence, finetune={"unit": UNITS["2+2"]})
 
 

@@ -65,6 +65,13 @@ def test_help_names_every_command(run_tram: Command) -> None:
         assert re.search(rf"\b{command}\b", done.out)
 
 
+@pytest.mark.parametrize("group", ["", "analyze", "bench", "import", "export", "suite"])
+def test_no_summary_in_a_list_of_commands_is_cut(tram: Command, group: str) -> None:
+    summaries = tram(*group.split(), "--help").out.partition("Commands:\n")[2].splitlines()
+    assert summaries
+    assert [line for line in summaries if not line.endswith(".") or line.endswith("..")] == []
+
+
 def test_help_does_not_wait_for_heavy_libraries() -> None:
     heavy = ["torch", "transformers", "accelerate", "sacrebleu", "sacremoses", "tokenizers", "matplotlib"]
     program = f"import tram.cli, sys; print(*set({heavy}) & set(sys.modules))"
@@ -72,7 +79,7 @@ def test_help_does_not_wait_for_heavy_libraries() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
 
 
-def test_the_version_is_told(tram: Command) -> None:
+def test_the_version_is_printed(tram: Command) -> None:
     assert re.fullmatch(r"tram \d+\.\d+\.\d+\S*\n", tram("--version").out)
 
 
@@ -263,7 +270,7 @@ def test_an_empty_file_is_refused(command: str, model: Path, tmp_path: Path, tra
 
 def test_no_model_no_translation(tmp_path: Path, tram: Command) -> None:
     refused(tram("translate", "--model", tmp_path / "x", stdin=b"Tea!"), "x: there is no such folder")
-    refused(tram("translate", "--model", tmp_path, stdin=b"Tea!"), "is no model folder")
+    refused(tram("translate", "--model", tmp_path, stdin=b"Tea!"), "is not a model folder")
 
 
 @pytest.mark.parametrize("cut", [0, 5, 1000])
@@ -331,7 +338,7 @@ def test_a_wrong_setting_is_named(config: Path, tram: Command, override: str, wo
         ("- 1\n", ["contains no settings"]),
         ("data: a\noutput: [b\n", ["config.yaml:3", "not valid YAML"]),
         ("data: a\n", ["`output` is missing"]),
-        ("data: nowhere\noutput: run\n", ["nowhere: holds no prepared data"]),
+        ("data: nowhere\noutput: run\n", ["nowhere: contains no prepared data"]),
     ],
 )
 def test_a_wrong_config_file_is_located(

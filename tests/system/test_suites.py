@@ -65,7 +65,7 @@ def test_documents_of_several_files_are_read_together(tram: Tram, pair: tuple[Pa
 
 def test_bad_input_is_refused_with_a_sentence(tram: Tram, corpus: Corpus, run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    refused(tram("suite", "pronouns", *corpus.dev, out), "no pronoun that serves", "more documents")
+    refused(tram("suite", "pronouns", *corpus.dev, out), "no suitable pronoun", "more documents")
     refused(tram("suite", "agreement", *corpus.dev, out), "give more documents")
     refused(tram("suite", "agreement", *corpus.dev, out, "--add", "one"), "--add one", "a comma")
     refused(tram("suite", "pronouns", *corpus.dev, out, "--target-language", "xx"), "no rules for the language 'xx'")

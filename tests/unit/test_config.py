@@ -176,7 +176,7 @@ def test_an_unknown_key_is_refused_with_the_closest_valid_one(config_file: Path,
         ("finetune.context={kind: g_transformer, tokens: 256, cross: 7}", "context.cross (7): there are 6 layers"),
         (
             "finetune={context: {kind: zheng}, window: [2, 4]}",
-            "reads the whole source, so that nothing may be cut; set",
+            "reads the whole source, so a document must not be cut; ",
         ),
         ("finetune.context={slots: 4}", "the key `finetune.context.kind` is missing; add it"),
         ("finetune.context=memory", "`finetune.context`"),
@@ -278,7 +278,7 @@ def test_memory_layers_count_from_either_end_and_once_each() -> None:
 @pytest.mark.parametrize(
     ("overrides", "complaint"),
     [
-        (["train=null"], "at least one stage"),
+        (["train=null"], "at least one of them"),
         (["train=null", "finetune={}"], "there is no first stage"),
         (["model.memory={}"], "set finetune.context"),
         (["finetune.window=[5, 2]"], "the minimum (5) is greater than the maximum (2)"),

@@ -103,8 +103,8 @@ def attention(
         which = f"document {next(iter(documents))} has" if len(documents) == 1 else "all documents searched have"
         raise InputError(f"{which} only one sentence; give a document with at least two")
     pair = None if sentences is None else _sentence_pair(next(iter(traces.values())), sentences)
-    found = [path for trace in traces.values() for path in find_paths(trace, units, rank, reach, pair)]
-    paths = best_per_word_pair(found)[:MAX_PATHS]
+    candidates = [path for trace in traces.values() for path in find_paths(trace, units, rank, reach, pair)]
+    paths = best_per_word_pair(candidates)[:MAX_PATHS]
     shown = choose_maps(traces, units, paths, pair)
     numbers = {
         "model": name,
@@ -123,12 +123,12 @@ def find_paths(
 ) -> list[MemoryPath]:
     """Return the strongest paths of a document, or of one pair of its sentences, strongest first."""
     if rank != "effect":
-        found = search_by_weight(trace, units, rank == "lift", MAX_PATHS if pair is None else None)
-        return [path for path in found if pair in {None, (path.i, path.j)}][:MAX_PATHS]
+        paths = search_by_weight(trace, units, rank == "lift", MAX_PATHS if pair is None else None)
+        return [path for path in paths if pair in {None, (path.i, path.j)}][:MAX_PATHS]
     if pair is None:
         return search_by_effect(trace, units, reach, MAX_PATHS)
-    found = best_per_word_pair([path for unit in units for path in word_effects(trace, unit, *pair)])
-    return [with_slot(trace, path) for path in found[:MAX_PATHS]]
+    paths = best_per_word_pair([path for unit in units for path in word_effects(trace, unit, *pair)])
+    return [with_slot(trace, path) for path in paths[:MAX_PATHS]]
 
 
 def _selected_units(translator: Translator, unit: str | None) -> list[str]:

@@ -101,17 +101,17 @@ def attribution(
     for _, translator in models:
         memory_units(translator)
     ranges = distance_ranges([_count_pairs(document) for document in documents], size, longest)
-    found = []
+    results = []
     with Progress("gradients", len(models) * sum(len(d.source) for d in documents), "sentences") as progress:
         for name, translator in models:
             sums = []
             for document in documents:
                 sums.append(document_sums(translator.model, encode_document(translator, document), ranges))
                 progress.advance(len(document.source), name)
-            found.append(ModelScores(name, distance_scores(sums, ranges)))
+            results.append(ModelScores(name, distance_scores(sums, ranges)))
     sentences = sum(len(document.source) for document in documents)
-    numbers = {"documents": len(documents), "sentences": sentences, "models": [asdict(each) for each in found]}
-    return Report("attribution", TITLE, numbers, describe(found, len(documents), sentences), lambda: draw(found))
+    numbers = {"documents": len(documents), "sentences": sentences, "models": [asdict(each) for each in results]}
+    return Report("attribution", TITLE, numbers, describe(results, len(documents), sentences), lambda: draw(results))
 
 
 def _count_pairs(document: ParallelDocument) -> int:
@@ -156,10 +156,10 @@ def token_gradients(
     A backward pass also runs, with zeros, over the sentences after j; leaving those out would save less than half.
     """
     with full_depth(model), embedding_leaves(model) as leaves, flush_denormals(), torch.enable_grad():
-        done = model.forced_decode(document.source, document.decoder_input)
-        counts = done.layout.counts.tolist()
-        labels = done.layout.pack(document.labels).split(counts)
-        for j, (states, gold) in enumerate(zip(done.states.split(counts), labels, strict=True)):
+        decoded = model.forced_decode(document.source, document.decoder_input)
+        counts = decoded.layout.counts.tolist()
+        labels = decoded.layout.pack(document.labels).split(counts)
+        for j, (states, gold) in enumerate(zip(decoded.states.split(counts), labels, strict=True)):
             if sentences is not None and j not in sentences:
                 continue
             loss = F.cross_entropy(model.logits(states), gold, reduction="sum")
@@ -284,10 +284,10 @@ def distance_scores(documents: Sequence[GradientSums], ranges: Sequence[Distance
     return result
 
 
-def describe(found: Sequence[ModelScores], documents: int, sentences: int) -> str:
+def describe(results: Sequence[ModelScores], documents: int, sentences: int) -> str:
     """Return the findings and the method as Markdown."""
     lines = ["## Findings", ""]
-    for each in found:
+    for each in results:
         near, above = each.scores[0], [s.distance for s in each.scores if s.score >= NOTABLE_SCORE]
         reach = (
             f"the last range with a score of {NOTABLE_SCORE} or more is {above[-1]}"
@@ -306,7 +306,7 @@ def describe(found: Sequence[ModelScores], documents: int, sentences: int) -> st
     lines += [
         f"| `{each.model}` | {s.distance} | {s.score:.2e} | {_bounds(s)} | {s.source:.2e} | {s.target:.2e} "
         f"| {s.sentences} |"
-        for each in found
+        for each in results
         for s in each.scores
     ]
     return "\n".join([*lines, "", "## Method", "", _method(documents, sentences)])
@@ -329,11 +329,11 @@ def _bounds(score: DistanceScore) -> str:
     return "-" if score.low is None or score.high is None else f"[{score.low:.2e}, {score.high:.2e}]"
 
 
-def draw(found: Sequence[ModelScores]) -> "Figure":
+def draw(results: Sequence[ModelScores]) -> "Figure":
     """Draw the scores of every model by distance, with their intervals."""
     figure, axes = new_figure(width=COLUMN, height=2.5)
-    labels = [score.distance for score in found[0].scores]
-    for number, each in enumerate(found):
+    labels = [score.distance for score in results[0].scores]
+    for number, each in enumerate(results):
         colour, style = COLOURS[number % len(COLOURS)], ("-", "--", ":")[number % 3]
         x = [k for k, score in enumerate(each.scores) if score.score > 0]
         drawn = [each.scores[k] for k in x]
@@ -348,6 +348,6 @@ def draw(found: Sequence[ModelScores]) -> "Figure":
     axes.set_xticks(range(0, len(labels), step), labels[::step], **slant)
     axes.set_xlabel("distance [sentences back]")
     axes.set_ylabel("gradient, relative to\nthe sentence's own tokens")
-    if len(found) > 1:
+    if len(results) > 1:
         axes.legend()
     return figure

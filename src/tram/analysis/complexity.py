@@ -203,9 +203,9 @@ def describe(shape: ModelShape, points: list[CostPoint], longest: int | None) ->
     measured = {(point.model, point.tokens): point for point in points}
     rows = []
     for n in sorted({point.tokens for point in points}):
-        own = [measured.get((kind, n)) for kind in MODEL_KINDS]
+        row = [measured.get((kind, n)) for kind in MODEL_KINDS]
         columns = (("seconds", ".2f"), ("own_mb", ".0f"), ("peak_mb", ".0f"))
-        cells = ["–" if p is None else format(getattr(p, field), spec) for field, spec in columns for p in own]
+        cells = ["–" if p is None else format(getattr(p, field), spec) for field, spec in columns for p in row]
         rows.append([f"{n:,}", *cells])
     header = ["tokens", *(f"{kind}, {unit}" for unit in ("s", "MB", "MB with Python") for kind in MODEL_KINDS)]
     memory = shape.config.memory

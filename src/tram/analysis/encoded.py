@@ -1,4 +1,4 @@
-"""Documents as ids, and the memory units of a model by name: the input of the analyses that look inside a model.
+"""Documents as ids, and the memory units of a model by name: the input of the analyses of a model's internals.
 
 document = encode_document(translator, parallel_document)
 memory_units(translator)                   # {"encoder.5.self": Memory, "decoder.5.self": Memory}
@@ -53,8 +53,10 @@ def encode_document(translator: Translator, document: ParallelDocument) -> Encod
 
 def memory_units(translator: Translator) -> dict[str, Memory]:
     """Return the memory units of a model by the names of their sublayers; raise InputError if there are none."""
-    found = {name: unit for name, unit in translator.model.contexts().items() if isinstance(unit, Memory)}
-    if not found:
+    units = {name: unit for name, unit in translator.model.contexts().items() if isinstance(unit, Memory)}
+    if not units:
         where = translator.folder or "the model"
-        raise InputError(f"{where}: has no memory to inspect; give a model finetuned with `memory:` in its config")
-    return found
+        raise InputError(
+            f"{where}: has no memory to inspect; give a model finetuned with `context: {{kind: memory}}` in its config"
+        )
+    return units

@@ -95,17 +95,17 @@ def mean_unit_gain(gains: Sequence[UnitGain]) -> UnitGain:
 
 def memory_gains(fresh: Transformer, trained: Transformer, documents: Iterable[EncodedDocument]) -> dict[str, UnitGain]:
     """Return the gain of every memory unit on documents with their reference translations."""
-    found: dict[str, list[UnitGain]] = {}
+    gains_by_unit: dict[str, list[UnitGain]] = {}
     for document in documents:  # one by one, because the maps of a large memory are large
         before, after = (each.memory_maps(document.source, document.decoder_input) for each in (fresh, trained))
         for name, (maps,) in before.items():
-            found.setdefault(name, []).extend(
+            gains_by_unit.setdefault(name, []).extend(
                 UnitGain(information_gain(a.update, b.update), information_gain(a.output, b.output))
                 for a, b in zip(maps, *after[name], strict=True)
             )
-    if not found:
+    if not gains_by_unit:
         raise InputError("no attention to compare: give models with a memory and documents that are not empty")
-    return {name: mean_unit_gain(gains) for name, gains in found.items()}
+    return {name: mean_unit_gain(gains) for name, gains in gains_by_unit.items()}
 
 
 def memory_size(
@@ -205,9 +205,9 @@ def draw(results: list[SizeResult], baselines: Sequence[SystemResult]) -> "Figur
         style = {"color": colour, "marker": marker, "label": f"{attention} attention"}
         nats.plot(slots, [gain.nats for gain in gains], **style)
         share.plot(slots, [100 * gain.share for gain in gains], **style)
-    found = [result.scores.difference("s-BLEU") for result in results]
-    heights = [each.difference for each in found]
-    bleu.errorbar(slots, heights, error_bars(found), color=COLOURS[2], marker="D", capsize=2)
+    differences = [result.scores.difference("s-BLEU") for result in results]
+    heights = [each.difference for each in differences]
+    bleu.errorbar(slots, heights, error_bars(differences), color=COLOURS[2], marker="D", capsize=2)
     for each, line in zip(baselines, (":", "--"), strict=True):
         value = each.difference("s-BLEU").difference
         bleu.axhline(value, color=COLOURS[-1], linestyle=line, linewidth=1, label=each.name)

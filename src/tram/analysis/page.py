@@ -54,8 +54,8 @@ class ReportFiles:
     @property
     def title(self) -> str:
         """The first heading of the text, or the name."""
-        found = re.search(r"^# (.+)$", self.text, re.M)
-        return found[1].strip() if found else self.name
+        heading = re.search(r"^# (.+)$", self.text, re.M)
+        return heading[1].strip() if heading else self.name
 
 
 def write_page(folder: Path) -> Path:
@@ -132,8 +132,10 @@ def inline_svg(path: Path, name: str, title: str) -> str:
             elif local == "id":
                 element.set(key, f"{_id(name)}-{value}")
             else:
-                own = re.sub(r"url\(#", f"url(#{_id(name)}-", value)
-                element.set(key, f"#{_id(name)}-{own[1:]}" if local == "href" and own.startswith("#") else own)
+                renamed = re.sub(r"url\(#", f"url(#{_id(name)}-", value)
+                element.set(
+                    key, f"#{_id(name)}-{renamed[1:]}" if local == "href" and renamed.startswith("#") else renamed
+                )
     if points := re.fullmatch(r"([\d.]+)pt", root.get("width", "")):
         root.set("style", f"max-width: {1.5 * float(points[1]):.0f}pt")  # a narrow figure is not stretched to the page
     root.set("role", "img")

@@ -9,8 +9,8 @@ The effect of a path from word a in sentence i to word b in sentence j > i is wh
 
 Everything else stays the same: the updates between i and j are recomputed, and all other memory units keep their
 states. The slot of a path is the one that restores most of the effect if it alone sees a. All this is exact, at any
-distance. Attention weights only show where a unit looks, not whether b needs what is there, nor what a slot still holds
-after an update.
+distance. Attention weights only show what a unit attends to, not whether b needs it, nor what a slot still stores after
+an update.
 """
 
 from collections.abc import Iterator, Sequence
@@ -158,8 +158,8 @@ def sentence_words(text: TextPipeline, ids: Tensor, side: Side) -> list[WordSpan
         if piece.startswith("▁") or not groups:
             groups.append([])
         groups[-1].append(position)
-    found = [WordSpan(bpe.decode(numbers[position] for position in group).strip(), group) for group in groups]
-    return [word for word in found if any(character.isalnum() for character in word.text)]
+    words = [WordSpan(bpe.decode(numbers[position] for position in group).strip(), group) for group in groups]
+    return [word for word in words if any(character.isalnum() for character in word.text)]
 
 
 @torch.inference_mode()
@@ -179,8 +179,8 @@ def log_probabilities(trace: DocumentTrace, j: int, state: State) -> Tensor:
         encoded = Encoded(one.states.repeat(count, 1), model.layout(source.expand(count, -1, -1)), State.empty())
     else:
         encoded = model.encode(source.expand(count, -1, -1), _expanded(encoder, count))
-    done = model.forced_decode(encoded, decoder_input.expand(count, -1, -1), _expanded(decoder, count))
-    return model.token_log_probs(done.states, labels.repeat(count)).view(count, len(labels))
+    decoded = model.forced_decode(encoded, decoder_input.expand(count, -1, -1), _expanded(decoder, count))
+    return model.token_log_probs(decoded.states, labels.repeat(count)).view(count, len(labels))
 
 
 def _expanded(state: State, documents: int) -> State:
@@ -226,9 +226,9 @@ def with_slot(trace: DocumentTrace, path: MemoryPath) -> MemoryPath:
     slots = trace.memory(path.unit, path.i).shape[1]
     visible = torch.ones(slots + 1, slots, len(trace.update_inputs[path.i][path.unit]), dtype=torch.bool)
     visible[:, :, path.a.positions] = torch.eye(slots + 1, slots, dtype=torch.bool)[..., None]  # last row: no slot
-    found = masked_log_probabilities(trace, path.unit, path.i, path.j, visible.to(trace.document.source.device))
-    found = found[:, path.b.positions].sum(1)
-    restored = found[:-1] - found[-1]
+    log_probs = masked_log_probabilities(trace, path.unit, path.i, path.j, visible.to(trace.document.source.device))
+    log_probs = log_probs[:, path.b.positions].sum(1)
+    restored = log_probs[:-1] - log_probs[-1]
     best = int(restored.argmax())
     return replace(path, slot=best, slot_value=float(restored[best]))
 
@@ -237,14 +237,14 @@ def search_by_effect(trace: DocumentTrace, units: Sequence[str], reach: int, lim
     """Return the paths with the largest effects on the sentences that the memory helps most, strongest first."""
     gains = [max(float(gain.max()), 0.0) for gain in trace.token_gains]
     sentences = sorted(range(1, len(gains)), key=lambda j: -gains[j])[:SEARCHED_SENTENCES]
-    found: list[MemoryPath] = []
+    paths: list[MemoryPath] = []
     with Progress(f"searching paths, document {trace.number}", len(sentences) * len(units), "sentences") as progress:
         for j in sentences:
             for unit in units:
                 for i in range(max(0, j - reach), j):
-                    found += word_effects(trace, unit, i, j)
+                    paths += word_effects(trace, unit, i, j)
                 progress.advance(1)
-    return [with_slot(trace, path) for path in best_per_word_pair(found)[:limit]]
+    return [with_slot(trace, path) for path in best_per_word_pair(paths)[:limit]]
 
 
 def search_by_weight(
@@ -257,11 +257,11 @@ def search_by_weight(
     slots, O by its mean over words. Neighbouring sentences only, because no attention weight shows what a slot keeps
     over several updates.
     """
-    found: list[MemoryPath] = []
+    paths: list[MemoryPath] = []
     for unit in units:
         for j in range(1, len(trace.document)):
-            found += _weighted_paths(trace, unit, j, lift)
-    return best_per_word_pair(found)[:limit]
+            paths += _weighted_paths(trace, unit, j, lift)
+    return best_per_word_pair(paths)[:limit]
 
 
 def _weighted_paths(trace: DocumentTrace, unit: str, j: int, lift: bool) -> list[MemoryPath]:

@@ -177,8 +177,8 @@ def _format_layers(numbers: Sequence[int]) -> str:
 def _format_difference(result: SystemResult) -> str:
     if not result.differences:
         return "–"
-    found = result.difference(METRICS[0])
-    return f"{found.difference:+.2f}" + ("" if found.p is None else f" (p = {found.p:.3f})")
+    difference = result.difference(METRICS[0])
+    return f"{difference.difference:+.2f}" + ("" if difference.p is None else f" (p = {difference.p:.3f})")
 
 
 def draw(models: Sequence[ModelRow], results: Sequence[SystemResult], baseline: int = 0) -> "Figure":
@@ -186,10 +186,10 @@ def draw(models: Sequence[ModelRow], results: Sequence[SystemResult], baseline: 
     figure, panels = new_figure(1, 2, width=PAGE, height=0.8 + 0.24 * len(models))
     heights = list(range(len(models)))[::-1]
     for axes, metric, colour in zip(panels, METRICS, COLOURS, strict=False):
-        found = [result.difference(metric) for result in results]
+        differences = [result.difference(metric) for result in results]
         axes.axvline(0, color=COLOURS[-1], linestyle=":", linewidth=1)
-        values = [each.difference for each in found]
-        axes.errorbar(values, heights, xerr=error_bars(found), fmt="o", color=colour, capsize=2, linewidth=1)
+        values = [each.difference for each in differences]
+        axes.errorbar(values, heights, xerr=error_bars(differences), fmt="o", color=colour, capsize=2, linewidth=1)
         short = metric.replace("/doc", "")
         axes.set_xlabel(f"{short} against no memory" if models[baseline].side == "none" else f"{short} difference")
         axes.set_yticks(heights, [""] * len(models))

@@ -109,8 +109,8 @@ def gradient_shares(translator: Translator, item: ContrastiveItem, farthest: int
     )
     norms = log_odds_gradients(translator.model, right, wrong)
     sides, last = both_sides(right), len(right) - 1
-    found = [mean_norms(sides, norms, last, DistanceRange(k, k))[0] for k in range(1, farthest + 1)]
-    return np.array(found) / sum(found)
+    norms_by_distance = [mean_norms(sides, norms, last, DistanceRange(k, k))[0] for k in range(1, farthest + 1)]
+    return np.array(norms_by_distance) / sum(norms_by_distance)
 
 
 def log_odds_gradients(model: Transformer, right: EncodedDocument, wrong: EncodedDocument) -> list[Values]:

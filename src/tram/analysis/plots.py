@@ -39,7 +39,7 @@ STYLE: dict[Any, Any] = {
 
 
 def need_matplotlib() -> None:
-    """Raise InputError if matplotlib is missing: at the start, not after an hour of computing."""
+    """Raise InputError if matplotlib is missing; called before long computations."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -76,7 +76,7 @@ def new_mosaic(names: list[list[str]], heights: list[float], width: float = PAGE
 
 
 def save_figure(figure: "Figure", svg: Path, png: Path) -> None:
-    """Write a figure as SVG and as PNG, each file completely or not at all."""
+    """Write a figure as SVG and as PNG, each file atomically."""
     with styled():
         with replacing(svg) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})

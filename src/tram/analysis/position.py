@@ -79,16 +79,16 @@ def position(
     seed: int = SEED,
 ) -> Report:
     """Return a report on the s-BLEU difference to a baseline by index in the document, `size` indices per bin."""
-    found = breakdown(hypotheses, baseline, references, size=size, bootstrap=bootstrap, seed=seed)
+    result = breakdown(hypotheses, baseline, references, size=size, bootstrap=bootstrap, seed=seed)
     numbers = {
         "system": names[0],
         "baseline": names[1],
-        "signature": found.signature,
-        "resampling": asdict(found.resampling),
-        "bins": [{"label": each.label, **asdict(each)} for each in found.bins],
-        "later_minus_first": asdict(found.trend),
+        "signature": result.signature,
+        "resampling": asdict(result.resampling),
+        "bins": [{"label": each.label, **asdict(each)} for each in result.bins],
+        "later_minus_first": asdict(result.trend),
     }
-    return Report("position", TITLE, numbers, describe(found, names), lambda: draw(found))
+    return Report("position", TITLE, numbers, describe(result, names), lambda: draw(result))
 
 
 def breakdown(
@@ -183,35 +183,35 @@ class _BinScores:
 
 
 def _interval(values: Values) -> tuple[float, float]:
-    """95% interval over the draws that have a document in the bin."""
+    """Return the 95% interval over the draws that have a document in the bin."""
     return interval(values[~np.isnan(values)])
 
 
-def describe(found: Breakdown, names: tuple[str, str]) -> str:
+def describe(result: Breakdown, names: tuple[str, str]) -> str:
     """Return the findings and the method as Markdown."""
-    above = [each.label for each in found.bins if each.low > 0]
-    below = [each.label for each in found.bins if each.high < 0]
+    above = [each.label for each in result.bins if each.low > 0]
+    below = [each.label for each in result.bins if each.high < 0]
     findings = [
         f"- Sentences {', '.join(labels)}: {names[0]} scores {how}; the interval excludes zero."
         for labels, how in ((above, "higher"), (below, "lower"))
         if labels
     ]
-    unclear = len(found.bins) - len(above) - len(below)
-    findings += [f"- In {unclear} of {len(found.bins)} bins the interval includes zero."] if unclear else []
-    trend = found.trend
+    unclear = len(result.bins) - len(above) - len(below)
+    findings += [f"- In {unclear} of {len(result.bins)} bins the interval includes zero."] if unclear else []
+    trend = result.trend
     verdict = "grows" if trend.low > 0 else "shrinks" if trend.high < 0 else "neither clearly grows nor clearly shrinks"
     findings.append(
-        f"- The difference {verdict} with the index: after sentence {found.bins[1].first - 1} it changes by "
+        f"- The difference {verdict} with the index: after sentence {result.bins[1].first - 1} it changes by "
         f"{trend.value:+.2f} BLEU [{trend.low:+.2f}, {trend.high:+.2f}]."
     )
     rows = [
         f"| {each.label} | {each.documents} | {each.sentences} | {each.system:.2f} | {each.baseline:.2f} "
         f"| {each.difference:+.2f} | [{each.low:+.2f}, {each.high:+.2f}] |"
-        for each in found.bins
+        for each in result.bins
     ]
     few = (
         f" With fewer than {FEW_DOCUMENTS} documents the intervals are too narrow."
-        if found.resampling.documents < FEW_DOCUMENTS
+        if result.resampling.documents < FEW_DOCUMENTS
         else ""
     )
     return "\n".join(
@@ -226,30 +226,30 @@ def describe(found: Breakdown, names: tuple[str, str]) -> str:
             "",
             "## Method",
             "",
-            f"System: `{names[0]}`; baseline: `{names[1]}`; {found.resampling.documents} documents. s-BLEU of a bin is "
-            "corpus BLEU of all sentences whose index in their document falls into it. (The paper averages the scores "
-            "of single sentences at each index, then over ten indices; such scores depend on the smoothing.) The last "
-            f"bin is open-ended; bins that fewer than {MIN_DOCUMENTS} documents reach are merged into it. Intervals: "
-            f"paired bootstrap over documents, {found.resampling.samples} draws, seed {found.resampling.seed}, the "
-            f"same draws for both systems and all bins; each interval covers its own bin at 95%, not all bins "
-            f"jointly.{few}",
+            f"System: `{names[0]}`; baseline: `{names[1]}`; {result.resampling.documents} documents. s-BLEU of a bin "
+            "is corpus BLEU of all sentences whose index in their document falls into it. (The paper averages the "
+            "scores of single sentences at each index, then over ten indices; such scores depend on the smoothing.) "
+            f"The last bin is open-ended; bins that fewer than {MIN_DOCUMENTS} documents reach are merged into it. "
+            f"Intervals: paired bootstrap over documents, {result.resampling.samples} draws, seed "
+            f"{result.resampling.seed}, the same draws for both systems and all bins; each interval covers its own bin "
+            f"at 95%, not all bins jointly.{few}",
             "",
-            f"Signature: `{found.signature}`",
+            f"Signature: `{result.signature}`",
         ]
     )
 
 
-def draw(found: Breakdown) -> "Figure":
+def draw(result: Breakdown) -> "Figure":
     """Draw the difference in every bin with its interval."""
     figure, axes = new_figure(width=COLUMN, height=2.4)
-    x = range(len(found.bins))
-    values = [each.difference for each in found.bins]
-    below = [each.difference - each.low for each in found.bins]
-    above = [each.high - each.difference for each in found.bins]
+    x = range(len(result.bins))
+    values = [each.difference for each in result.bins]
+    below = [each.difference - each.low for each in result.bins]
+    above = [each.high - each.difference for each in result.bins]
     axes.axhline(0, color="black", linewidth=0.8)
     axes.errorbar(x, values, yerr=(np.maximum(below, 0), np.maximum(above, 0)), fmt="o-", capsize=2, color=COLOURS[0])
-    crowded = len(found.bins) > 6
-    labels = [each.label for each in found.bins]
+    crowded = len(result.bins) > 6
+    labels = [each.label for each in result.bins]
     axes.set_xticks(list(x), labels, rotation=45 if crowded else 0, ha="right" if crowded else "center")
     axes.grid(axis="x", visible=False)
     axes.set_xlabel("sentence's index in its document")

@@ -1,4 +1,4 @@
-"""Models compared on test documents: what `memory-size` and `placement` report about their variants.
+"""Comparison of models on test documents, for the variants of `memory-size` and `placement`.
 
 documents = read_test_documents(source, reference)
 results = translate_and_score([("sentence", DIR), ("memory", DIR)], documents, beam=5)
@@ -39,8 +39,10 @@ def translate_and_score(
     the documents only once, in whichever analysis.
     """
     sources, references = [each.source for each in documents], [each.target for each in documents]
-    found = [(name, translate(name, folder, sources, beam, cache)) for name, folder in systems]
-    results = score_systems([found[baseline], *found[:baseline], *found[baseline + 1 :]], [references])
+    translations = [(name, translate(name, folder, sources, beam, cache)) for name, folder in systems]
+    results = score_systems(
+        [translations[baseline], *translations[:baseline], *translations[baseline + 1 :]], [references]
+    )
     results.insert(baseline, results.pop(0))
     return results
 
@@ -74,11 +76,11 @@ def score_text(score: Score) -> str:
 
 def difference_sentence(result: SystemResult, metric: str, baseline: str) -> str:
     """Return a clause on how a system's score differs from the baseline's, with interval and p-value."""
-    found = result.difference(metric)
-    text = f"{found.difference:+.2f} {metric} against {baseline}"
-    if found.low is None or found.high is None or found.p is None:
+    difference = result.difference(metric)
+    text = f"{difference.difference:+.2f} {metric} against {baseline}"
+    if difference.low is None or difference.high is None or difference.p is None:
         return f"{text} (one document: no interval)"
-    return f"{text} (95% interval {found.low:+.2f} to {found.high:+.2f}, p = {found.p:.3f})"
+    return f"{text} (95% interval {difference.low:+.2f} to {difference.high:+.2f}, p = {difference.p:.3f})"
 
 
 def error_bars(differences: Sequence[Difference]) -> list[list[float]] | None:

@@ -34,7 +34,7 @@ Window = tuple[int, int] | Literal["document"]  # sentences between two updates,
 
 @dataclass(frozen=True)
 class Variant:
-    """The setting in which a run differs; without a memory it is the control: the sentence model, finetuned as long."""
+    """The setting in which a run differs; without a memory, the control: the sentence model, finetuned as long."""
 
     memory: MemoryConfig | None
     window: Window | None = None  # None: that of the recipe
@@ -56,7 +56,7 @@ CONTROL = Variant(None)
 
 @dataclass(frozen=True)
 class Recipe:
-    """The way all variants are trained. settings: all other settings, as in the `finetune` section of a config."""
+    """The recipe that all variants share. settings: all other settings, as in the `finetune` section of a config."""
 
     data: Path  # prepared data
     start: Path  # a sentence model, or a model whose memory is removed
@@ -86,7 +86,7 @@ class Recipe:
 
     @cached_property
     def start_has_memory(self) -> bool:
-        """Whether `start` has a memory, which has to be removed."""
+        """Whether `start` has a memory, which must be removed."""
         return read_model_file(find_model(self.start)).model.context is not None
 
     @cached_property
@@ -207,10 +207,10 @@ def train_all(recipe: Recipe, variants: Sequence[Variant]) -> list[Path]:
         recipe.config(variant)
         recipe.check_existing_run(variant)
     for number, variant in enumerate(variants, start=1):
-        done = (recipe.model(variant) / WEIGHTS).exists()
-        status = "already trained" if done else f"{recipe.updates:,} updates"
+        trained = (recipe.model(variant) / WEIGHTS).exists()
+        status = "already trained" if trained else f"{recipe.updates:,} updates"
         print(f"[{number}/{len(variants)}] {variant.name}: {status}", file=sys.stderr, flush=True)
-        if not done:
+        if not trained:
             write_json(recipe.folder(variant) / "recipe.json", recipe.identity(variant))
             train(recipe.config(variant))
     return [recipe.model(variant) for variant in variants]

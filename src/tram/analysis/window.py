@@ -79,15 +79,15 @@ def read_curve(run: Path) -> LossCurve:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a metrics.jsonl."""
-    found = []
+    rows = []
     for number, line in Lines(regular_file(path)):
         try:
-            found.append(dict(parse_json(line)))
+            rows.append(dict(parse_json(line)))
         except (ValueError, TypeError):
             raise InputError(
                 f"{path}:{number}: is not JSON; remove this line, which may be incomplete because a run was killed"
             ) from None
-    return found
+    return rows
 
 
 def last_update(stage: Path) -> dict[str, Any]:

@@ -14,10 +14,10 @@ Languages = tuple[str | None, str | None]  # of source and target; None: those o
 
 def system_name(option: str, model: Path | None, other: str, file: Path | None) -> str:
     """Return the name of a system; raise InputError unless exactly one of model and file is given."""
-    given = model if file is None else file
-    if given is None or (model is not None and file is not None):
+    system = model if file is None else file
+    if system is None or (model is not None and file is not None):
         raise InputError(f"give either {option} DIR or {other} FILE: the analysis compares two systems")
-    return str(given)
+    return str(system)
 
 
 def load(folder: Path, adapter: Path | None, languages: Languages, beam: int | None = None) -> "Translator":
@@ -28,7 +28,7 @@ def load(folder: Path, adapter: Path | None, languages: Languages, beam: int | N
 
 
 def with_adapter(name: str, adapter: Path | None) -> str:
-    """Return the name of a system in a report: that of its model and of its adapter."""
+    """Return the name of a system in a report: its model and, if any, its adapter."""
     return name if adapter is None else f"{name} + {adapter}"
 
 
@@ -44,11 +44,11 @@ def translate_with(
 
 def read_translations(path: Path, references: list[list[str]]) -> list[list[str]]:
     """Read translations from a file and split them into the documents of the reference."""
-    from tram.cli.console import cut_like
+    from tram.cli.console import split_like
     from tram.data.corpus import read_documents
     from tram.evaluation.metrics import check_aligned
 
-    documents = cut_like([document.sentences for document in read_documents(path, None, "target")], references)
+    documents = split_like([document.sentences for document in read_documents(path, None, "target")], references)
     check_aligned(str(path), documents, "the reference", references)
     return documents
 

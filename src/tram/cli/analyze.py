@@ -58,15 +58,18 @@ def position(
         Path | None, typer.Option("--model", help="Model folder, or output folder of `tram train`.")
     ] = None,
     baseline: Annotated[Path | None, typer.Option("--baseline", help="Model to compare with.")] = None,
-    hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --model.")] = None,
-    baseline_hypothesis: Annotated[Path | None, typer.Option(help="Translations, instead of --baseline.")] = None,
+    hypothesis: Annotated[Path | None, typer.Option(help="Translations to use instead of --model.")] = None,
+    baseline_hypothesis: Annotated[Path | None, typer.Option(help="Translations to use instead of --baseline.")] = None,
     bin: Annotated[int, typer.Option(min=1, max=MANY, help="Sentences per bin.")] = 10,
     beam: Beam = 5,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     adapter: Adapter = None,
 ) -> None:
-    """Compare s-BLEU with a baseline by the sentence's index in its document."""
+    """Compare s-BLEU with a baseline by position in the document.
+
+    Give each system as a model (--model, --baseline) or as translations (--hypothesis, --baseline-hypothesis).
+    """
     from tram.analysis.plots import need_matplotlib
     from tram.analysis.position import position as analysis
     from tram.data.corpus import read_parallel
@@ -98,13 +101,16 @@ def attribution(
     model: Annotated[list[Path], typer.Option("--model", help="Model folder; repeat it to compare several models.")],
     output: Output,
     documents: MaxDocuments = None,
-    longest: Annotated[int, typer.Option(min=1, max=MANY, help="All distances over this share one range.")] = 100,
-    bin: Annotated[int, typer.Option(min=1, max=MANY, help="Distances per range.")] = 10,
+    longest: Annotated[int, typer.Option(min=1, max=MANY, help="Put all distances above this into one bin.")] = 100,
+    bin: Annotated[int, typer.Option(min=1, max=MANY, help="Distances per bin.")] = 10,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     adapter: Adapter = None,
 ) -> None:
-    """Measure the gradient of a sentence's loss with respect to earlier sentences, by distance."""
+    """Measure gradients with respect to earlier sentences.
+
+    Reports the gradient of a sentence's loss with respect to earlier sentences, by distance.
+    """
     from tram.analysis.attribution import attribution as analysis
     from tram.analysis.scoring import read_test_documents
 
@@ -118,7 +124,7 @@ def attribution(
 
 @app.command()
 def planted(
-    suite: Annotated[Path, typer.Argument(help="Contrastive suite with distances, for example of `tram synthetic`.")],
+    suite: Annotated[Path, typer.Argument(help="Contrastive suite with distances, such as that of `tram synthetic`.")],
     model: Model,
     output: Output,
     items: Annotated[int, typer.Option(min=1, max=MANY, help="Maximum number of items per distance.")] = 60,
@@ -127,7 +133,11 @@ def planted(
     target_language: TargetLanguage = None,
     adapter: Adapter = None,
 ) -> None:
-    """Measure gradient and effect of the sentences before each item of a contrastive suite, by planted distance."""
+    """Measure how earlier sentences influence items of a suite.
+
+    Reports gradient and effect of the sentences before each item of a contrastive suite in which the distance of the
+    deciding sentence is known.
+    """
     from tram.analysis.planted import planted as analysis
     from tram.evaluation.suite import read_suite
 
@@ -166,21 +176,28 @@ def attention(
     ] = None,
     rank: Annotated[
         RankOption,
-        typer.Option(help="Rank paths by what the later word loses without the earlier one (effect), or by attention."),
+        typer.Option(
+            help="Rank paths by how much less probable the later word is without the earlier one (effect), or by "
+            "attention."
+        ),
     ] = RankOption.effect,
-    reach: Annotated[int, typer.Option(min=1, max=MANY, help="How many sentences back the search goes.")] = 3,
+    reach: Annotated[int, typer.Option(min=1, max=MANY, help="Maximum distance of the two words, in sentences.")] = 3,
     source_language: SourceLanguage = None,
     target_language: TargetLanguage = None,
     adapter: Adapter = None,
 ) -> None:
-    """Show maps of update and output attention, and find the strongest paths word → slot → later word."""
+    """Plot the memory's attention and find its strongest paths.
+
+    A path leads from a word to a slot of the memory (update attention) and from there to a later word (output
+    attention).
+    """
     from tram.analysis.attention import attention as analysis
     from tram.data.corpus import read_parallel
 
-    found = dict(enumerate(read_parallel(source, reference), start=1))
-    if document is not None and document not in found:
-        raise InputError(f"{source}: has {len(found)} documents; give a --document from 1 to {len(found)}")
-    chosen = {document: found[document]} if document else dict(islice(found.items(), documents))
+    numbered = dict(enumerate(read_parallel(source, reference), start=1))
+    if document is not None and document not in numbered:
+        raise InputError(f"{source}: has {len(numbered)} documents; give a --document from 1 to {len(numbered)}")
+    chosen = {document: numbered[document]} if document else dict(islice(numbered.items(), documents))
     translator = load(model, adapter, (source_language, target_language))
     name = with_adapter(str(model), adapter)
     report = analysis(name, translator, chosen, sentences=sentences, unit=unit, rank=rank.value, reach=reach)
@@ -201,19 +218,26 @@ def analyze_all(
     target_language: TargetLanguage = None,
     adapter: Adapter = None,
 ) -> None:
-    """Run all analyses that need no training, and write one page, OUTPUT/index.html, with all reports in OUTPUT."""
+    """Run all analyses that need no training.
+
+    The page OUTPUT/index.html shows all reports in OUTPUT.
+    """
     from tram.analysis.page import write_page
     from tram.model.folder import find_model
 
     folder = find_model(model).resolve()
-    how: dict[str, Any] = {"source_language": source_language, "target_language": target_language, "adapter": adapter}
+    shared: dict[str, Any] = {
+        "source_language": source_language,
+        "target_language": target_language,
+        "adapter": adapter,
+    }
     if baseline is not None:
         with skip_on_input_error("position"):
-            position(source, reference, output, model=model, baseline=baseline, bin=bin, **how)
+            position(source, reference, output, model=model, baseline=baseline, bin=bin, **shared)
     with skip_on_input_error("attribution"):
-        attribution(source, reference, [model], output, documents=documents, bin=bin, **how)
+        attribution(source, reference, [model], output, documents=documents, bin=bin, **shared)
     with skip_on_input_error("attention"):
-        attention(source, reference, model, output, **how)
+        attention(source, reference, model, output, **shared)
     with skip_on_input_error("complexity"):
         complexity(output, model=model, tokens=tokens)
     if (folder.parent / "metrics.jsonl").exists() and folder.parent.name == "finetune":
@@ -234,7 +258,7 @@ def skip_on_input_error(name: str) -> Iterator[None]:
 # Analyses of cost and training: complexity, window, memory-size, placement.
 
 DATA = typer.Option("--data", help="Folder of `tram prepare` to train on.")
-START = typer.Option("--start", help="Sentence model that is finetuned; a memory is removed first.")
+START = typer.Option("--start", help="Sentence model to finetune; a memory is removed first.")
 RUNS = typer.Option("--runs", help="Folder for the trained models; finished ones are not trained again.")
 Updates = Annotated[int, typer.Option(min=1, max=MANY, help="Number of updates of each finetuning.")]
 DocumentShare = Annotated[
@@ -250,7 +274,7 @@ Overrides = Annotated[
 ]
 Seed = Annotated[
     int,
-    typer.Option(min=0, max=2**63 - 1, help="Seed of new weights, of the choice and order of documents, of dropout."),
+    typer.Option(min=0, max=2**63 - 1, help="Random seed of new weights, data order and dropout."),
 ]
 
 
@@ -262,13 +286,16 @@ def complexity(
         typer.Option("--model", help="Measure models with the sizes of this one; by default 256 wide, 4+2 layers."),
     ] = None,
     tokens: Annotated[str, typer.Option(help="Document lengths in tokens.")] = "100,200,500,1000,2000,5000,10000",
-    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Number of measurements; the median counts.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, max=1000, help="Number of measurements; the median is reported.")] = 3,
     longest: Annotated[
         int | None,
         typer.Option(min=1, max=MANY, help="Maximum tokens for the document model, whose time grows quadratically."),
     ] = None,
 ) -> None:
-    """Measure time and memory of decoding by document length: sentence, memory and document model."""
+    """Measure decoding time and memory by document length.
+
+    Compares a sentence model, a model with a memory and a document model, all with random weights.
+    """
     from tram.analysis import complexity as analysis
 
     shape = None if model is None else analysis.read_shape(model)
@@ -297,17 +324,20 @@ def window(
     seed: Seed = 1,
     smooth: Annotated[int, typer.Option(min=1, max=MANY, help="Logged losses per running mean.")] = 25,
 ) -> None:
-    """Compare the training loss of several optimisation windows, of finished runs or of runs trained here."""
+    """Compare training losses by optimisation window.
+
+    Uses finished runs or, with --train, trains a run for each window.
+    """
     from tram.analysis import window as analysis
 
-    found = list(folders or [])
+    run_folders = list(folders or [])
     if train:
         if data is None or start is None or runs is None:
             raise InputError("--train needs --data, --start and --runs: what to train on, what to finetune, and where")
         recipe = read_recipe(data, start, runs, updates, share, config, overrides, seed)
         with exit_on_interrupt():
-            found += analysis.train_windows(recipe, windows.split(","))
-    write_report(analysis.window(found, smooth), output)
+            run_folders += analysis.train_windows(recipe, windows.split(","))
+    write_report(analysis.window(run_folders, smooth), output)
 
 
 @app.command("memory-size")
@@ -327,7 +357,10 @@ def memory_size(
     documents: MaxDocuments = None,
     beam: Beam = 5,
 ) -> None:
-    """Compare the information gain of the memory's attention, and s-BLEU, by memory size; train what is missing."""
+    """Compare information gain and s-BLEU by memory size.
+
+    Trains a model for each number of slots; finished models in --runs are used again.
+    """
     from tram.analysis import memory_size as analysis
     from tram.analysis.scoring import read_test_documents
 
@@ -349,7 +382,9 @@ def placement(
     data: Annotated[Path | None, DATA] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--start", help="Sentence model: baseline, and what is finetuned; a memory is removed first."),
+        typer.Option(
+            "--start", help="Sentence model: the baseline, and the model to finetune; a memory is removed first."
+        ),
     ] = None,
     runs: Annotated[Path | None, RUNS] = None,
     updates: Updates = 500,
@@ -360,7 +395,10 @@ def placement(
     documents: MaxDocuments = None,
     beam: Beam = 5,
 ) -> None:
-    """Compare s-BLEU and d-BLEU with the memory on different sides and layers; train models, or use existing ones."""
+    """Compare BLEU by the sides and layers that have a memory.
+
+    Trains a model for each placement, or compares existing models (--model).
+    """
     from tram.analysis import placement as analysis
     from tram.analysis.scoring import read_test_documents
 
@@ -387,7 +425,7 @@ def read_recipe(
     overrides: list[str] | None,
     seed: int,
 ) -> "Recipe":
-    """Return the recipe of all variants, with the settings of a config."""
+    """Return the recipe that all variants share, with the settings of a config."""
     from tram.analysis.variants import Recipe, finetune_settings
 
     return Recipe(data, start, runs, updates, share, finetune_settings(config, overrides), seed)

@@ -1,4 +1,4 @@
-"""`tram bench`: speed and memory as ratios to a peer."""
+"""`tram bench`: speed and memory relative to other toolkits."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,11 +10,11 @@ from tram.cli.console import load_translator, report
 from tram.cli.options import Json, ModelFolder, ModelOptions, with_model_options
 
 app = typer.Typer(
-    help="Measure speed as a ratio to a peer, side by side in one run.", no_args_is_help=True, rich_markup_mode=None
+    help="Compare speed and memory with other toolkits in one run.", no_args_is_help=True, rich_markup_mode=None
 )
-Quick = Annotated[bool, typer.Option("--quick", help="Leave out the slow ones: the torch engine and `transformers`.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Leave out the slow systems: the torch engine and transformers.")]
 Text = Annotated[Path, typer.Option("--text", help="Text to translate, one sentence per line.")]
-Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Repetitions; the median counts.")]
+Rounds = Annotated[int, typer.Option(min=1, max=1000, help="Number of repetitions; the median is reported.")]
 
 
 class Size(StrEnum):
@@ -26,7 +26,10 @@ class Size(StrEnum):
 
 @app.command()
 def train(json_path: Json = None, rounds: Rounds = 7) -> None:
-    """Compare training: tokens per second beside a BART of `transformers` of the same size."""
+    """Compare training speed with BART in transformers.
+
+    Both models have the same size and random weights.
+    """
     from tram.bench.peers import table
     from tram.bench.speed import training
 
@@ -38,12 +41,17 @@ def train(json_path: Json = None, rounds: Rounds = 7) -> None:
 def decode(
     json_path: Json = None,
     rounds: Rounds = 5,
-    batch: Annotated[list[int] | None, typer.Option(min=1, max=1000, help="Sentences; can be repeated.")] = None,
-    beam: Annotated[list[int] | None, typer.Option(min=1, max=100, help="Hypotheses; can be repeated.")] = None,
-    size: Annotated[list[Size] | None, typer.Option(help="Size of the model; can be repeated.")] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(min=1, max=1000, help="Batch size in sentences; may be repeated.")
+    ] = None,
+    beam: Annotated[list[int] | None, typer.Option(min=1, max=100, help="Beam size; may be repeated.")] = None,
+    size: Annotated[list[Size] | None, typer.Option(help="Model size; may be repeated.")] = None,
     quick: Quick = False,
 ) -> None:
-    """Compare searches with every engine: tokens per second beside CTranslate2 and a BART of `transformers`."""
+    """Compare decoding speed with CTranslate2 and transformers.
+
+    Every engine of tram is measured in tokens per second, with models of the same size and random weights.
+    """
     from tram.bench.peers import SIZES, table
     from tram.bench.speed import decoding
 
@@ -58,14 +66,17 @@ def document(
     options: ModelOptions,
     text: Text,
     documents: Annotated[
-        int, typer.Option(min=1, max=1000, help="Documents that the text is divided into and translated together as.")
+        int, typer.Option(min=1, max=1000, help="Split the text into this many documents, translated together.")
     ] = 1,
-    sentences: Annotated[int, typer.Option(min=1, max=100_000, help="Use so many lines of the text.")] = 100,
+    sentences: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of sentences to use.")] = 100,
     rounds: Rounds = 9,
     quick: Quick = False,
     json_path: Json = None,
 ) -> None:
-    """Translate your own text with every engine, beside CTranslate2 and `transformers`: CPU time per sentence."""
+    """Compare the time to translate your own text.
+
+    Every engine of tram is measured in CPU time per sentence, side by side with CTranslate2 and transformers.
+    """
     from tram.bench.documents import documents as run
     from tram.bench.peers import table
     from tram.data.corpus import read_documents
@@ -80,23 +91,28 @@ def document(
 def identity(
     options: ModelOptions,
     text: Text,
-    sentences: Annotated[int, typer.Option(min=1, max=1_000_000, help="Use so many sentences of the text.")] = 1000,
-    skip: Annotated[int, typer.Option(min=0, max=1_000_000, help="Documents of the text to leave out first.")] = 0,
-    logits: Annotated[int, typer.Option(min=0, max=1_000_000, help="Compare the logits of so many sentences.")] = 100,
+    sentences: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of sentences to use.")] = 1000,
+    skip: Annotated[int, typer.Option(min=0, max=1_000_000, help="Number of documents to skip first.")] = 0,
+    logits: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="Number of sentences whose logits are compared.")
+    ] = 100,
     json_path: Json = None,
 ) -> None:
-    """Translate documents with every engine, and count the sentences that come out as with torch."""
+    """Count the sentences that all engines translate alike.
+
+    The translations of every engine are compared with those of the torch engine.
+    """
     from itertools import islice
 
     from tram.bench.identity import identity as run
     from tram.bench.peers import table
     from tram.data.corpus import read_documents
 
-    left, documents = sentences, []
+    remaining, documents = sentences, []
     for each in islice(read_documents(text), skip, None):
-        documents.append(each.sentences[:left])
-        left -= len(documents[-1])
-        if not left:
+        documents.append(each.sentences[:remaining])
+        remaining -= len(documents[-1])
+        if not remaining:
             break
     rows = run(load_translator(options), documents, logits)
     report(table(rows), rows, json_path)
@@ -109,7 +125,10 @@ def load(
     rounds: Rounds = 5,
     json_path: Json = None,
 ) -> None:
-    """Load a model in float32 and int8, each in a process of its own: time and peak memory beside CTranslate2."""
+    """Measure the time and memory to load a model.
+
+    The model is loaded in float32 and int8, each in a new process, and compared with CTranslate2.
+    """
     from tram.bench.load import loading
     from tram.bench.peers import table
 
@@ -119,7 +138,10 @@ def load(
 
 @app.command()
 def memory(json_path: Json = None) -> None:
-    """Decode 10, 100 and 1,000 sentences: time per sentence and peak memory, beside one long sequence."""
+    """Measure decoding time and memory by document length.
+
+    Documents of 10, 100 and 1,000 sentences are decoded with a memory, and as one long sequence for comparison.
+    """
     from tram.bench.memory import memory as run
     from tram.bench.peers import table
 

@@ -1,4 +1,4 @@
-"""What commands share: translations with progress, results for people and for programs, options with several values."""
+"""Helpers shared by the commands: translating with progress, printing results, options with several values."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def translated(
 
 @contextmanager
 def naming(file: str | Path) -> Iterator[None]:
-    """Name the file in the message about a document that is too long: translators know only its number."""
+    """Add the file's name to the error about a document that is too long; translators know only its number."""
     try:
         yield
     except LongDocumentError as error:
@@ -41,7 +41,7 @@ def naming(file: str | Path) -> Iterator[None]:
 
 
 def load_translator(options: "ModelOptions") -> "Translator":
-    """Load the model that a command was given; refuse a device that this machine does not have."""
+    """Load the model that the options name; refuse a device that this machine does not have."""
     import torch
 
     from tram.translation.translator import Translator
@@ -70,7 +70,7 @@ def load_translator(options: "ModelOptions") -> "Translator":
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Exit with code 130 and a sentence, not with a traceback, if the user interrupts a training."""
+    """Exit with code 130 and a message, without a traceback, if the user interrupts training."""
     from tram.training.signals import Interrupted
 
     try:
@@ -80,8 +80,8 @@ def exit_on_interrupt() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:
-    """Split a file of plain lines, which reads as one document, into the documents of the reference."""
+def split_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:
+    """Split a file of plain lines, which was read as one document, into the documents of the reference."""
     if len(documents) != 1 or len(reference) == 1 or len(documents[0]) != sum(map(len, reference)):
         return documents
     lines = iter(documents[0])
@@ -89,7 +89,7 @@ def cut_like(documents: list[list[str]], reference: list[list[str]]) -> list[lis
 
 
 def report(table: str, value: Any, json_path: Path | None) -> None:
-    """Print a result for people and, if asked, write it for programs."""
+    """Print a result as a table; write it as JSON if a path is given (`-`: print JSON instead of the table)."""
     from tram.files import write_json
 
     if json_path is not None and str(json_path) == "-":
@@ -100,19 +100,22 @@ def report(table: str, value: Any, json_path: Path | None) -> None:
         write_json(json_path, value)
 
 
-TOGETHER = "\0"  # stands between the values of one option, which typer knows only one of
-MANY_VALUED = {"score": ("-i", "--input"), "prepare": ("--train", "--dev"), "splice": ("--train",)}
+VALUE_SEPARATOR = "\0"
+MULTI_VALUE_OPTIONS = {"score": ("-i", "--input"), "prepare": ("--train", "--dev"), "splice": ("--train",)}
 
 
-def gathered(arguments: list[str]) -> list[str]:
-    r"""Join the values of options that take several, as sacrebleu's -i does: `-i A B` → `-i A\0B`, for typer."""
-    options = MANY_VALUED.get(arguments[0], ()) if arguments else ()
+def join_option_values(arguments: list[str]) -> list[str]:
+    r"""Join the values of options that take several, as sacrebleu's -i does: `-i A B` → `-i A\0B`.
+
+    typer supports only a fixed number of values per option.
+    """
+    options = MULTI_VALUE_OPTIONS.get(arguments[0], ()) if arguments else ()
     result: list[str] = []
     inside = False
     for argument in arguments:
         is_option = argument.startswith("-") and argument != "-"
         if inside and not is_option and result[-1] not in options:
-            result[-1] += TOGETHER + argument
+            result[-1] += VALUE_SEPARATOR + argument
         else:
             result.append(argument)
             inside = argument in options if is_option else inside
@@ -120,10 +123,10 @@ def gathered(arguments: list[str]) -> list[str]:
 
 
 def pairs(option: str, values: list[str]) -> list[tuple[Path, Path]]:
-    """Pairs of files; one file alone holds both sides."""
+    """Return pairs of source and target files; a single file contains both sides."""
     result = []
     for value in values:
-        paths = [Path(part) for part in value.split(TOGETHER)]
+        paths = [Path(part) for part in value.split(VALUE_SEPARATOR)]
         if len(paths) > 2:
             raise InputError(
                 f"{option} takes a source and a target, not {len(paths)} files; repeat {option} for each pair"

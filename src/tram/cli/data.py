@@ -1,4 +1,4 @@
-"""`tram stats`, `tram prepare` and `tram synthetic`: corpora."""
+"""`tram stats`, `tram prepare` and `tram synthetic`: commands for corpora."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -7,27 +7,27 @@ from typing import Annotated
 import typer
 
 from tram.cli.console import pairs, report
-from tram.cli.options import CorpusFormat, Json, finite
+from tram.cli.options import CorpusFormat, Json, SourceCode, TargetCode, finite
 
 
 class Pipeline(StrEnum):
-    """How text becomes words."""
+    """Preprocessing of text."""
 
     moses = "moses"
     raw = "raw"
 
 
 def stats(
-    source: Annotated[Path, typer.Argument(help="Documents; a file with both sides counts both.")],
-    target: Annotated[Path | None, typer.Argument(help="The other side, line by line.")] = None,
+    source: Annotated[Path, typer.Argument(help="Documents: the source side, or a file with both sides.")],
+    target: Annotated[Path | None, typer.Argument(help="The target side, aligned line by line.")] = None,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:
-    """Count documents, sentences per document, words and the longest of each."""
+    """Count documents, sentences and words, and report the longest."""
     from tram.data.stats import corpus_stats, stats_table
 
-    found = corpus_stats(source, target, format)
-    report(stats_table(found), found.as_dict(), json_path)
+    counts = corpus_stats(source, target, format)
+    report(stats_table(counts), counts.as_dict(), json_path)
 
 
 def prepare(
@@ -37,20 +37,22 @@ def prepare(
         typer.Option("--train", metavar="SOURCE TARGET", help="Training documents; may be repeated."),
     ],
     dev: Annotated[
-        list[str] | None, typer.Option("--dev", metavar="SOURCE TARGET", help="Documents to report on.")
+        list[str] | None,
+        typer.Option("--dev", metavar="SOURCE TARGET", help="Development documents; may be repeated."),
     ] = None,
     text: Annotated[
-        Path | None, typer.Option("--text", help="Use this folder's text.json instead of learning one.")
+        Path | None,
+        typer.Option("--text", help="Use the text pipeline (text.json) of this folder instead of learning one."),
     ] = None,
-    merges: Annotated[int, typer.Option(min=0, max=1_000_000, help="BPE merges to learn.")] = 30_000,
+    merges: Annotated[int, typer.Option(min=0, max=1_000_000, help="Number of BPE merges to learn.")] = 30_000,
     reserved: Annotated[
         bool, typer.Option("--reserved", help="Add ids for sentence separators, copied spans and masked words.")
     ] = False,
     pipeline: Annotated[
         Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
     ] = Pipeline.moses,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     held_out: Annotated[
         float,
         typer.Option(
@@ -60,11 +62,19 @@ def prepare(
             help="Share of the training documents held out to monitor training, below 1; 0: none.",
         ),
     ] = 0.01,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Decides which documents are held out.")] = 1,
-    workers: Annotated[int | None, typer.Option(min=1, max=1000, help="Processes; by default one per core.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Random seed for the choice of held-out documents.")
+    ] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Number of processes; by default one per core.")
+    ] = None,
     format: CorpusFormat = None,
 ) -> None:
-    """Turn raw parallel documents into ids: learn the text pipeline, encode, hold documents out."""
+    """Convert raw parallel documents to ids for training.
+
+    Learns the text pipeline (truecasing and BPE), or uses that of --text, encodes the documents, and holds out a share
+    of the training documents to monitor training.
+    """
     from tram.data.prepare import PrepareSettings
     from tram.data.prepare import prepare as run
 
@@ -84,18 +94,22 @@ def prepare(
 
 def synthetic(
     out: Annotated[Path, typer.Argument(help="Folder to write: train, dev, test and suite.jsonl.")],
-    documents: Annotated[int, typer.Option(min=1, max=10_000_000, help="Training documents.")] = 2000,
+    documents: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of training documents.")] = 2000,
     distance: Annotated[
         int | None,
-        typer.Option(min=1, max=1000, help="Only this many sentences to the deciding one; by default a mixture."),
+        typer.Option(min=1, max=1000, help="Distance to the deciding sentence, in sentences; by default a mixture."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Another seed, other documents.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed.")] = 1,
     phenomenon: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this phenomenon; may be repeated. By default all six."),
     ] = None,
 ) -> None:
-    """Generate English-German documents in which an earlier sentence decides the translation, and a suite for them."""
+    """Generate documents whose translation depends on context.
+
+    Writes English-German documents in which an earlier sentence decides how a later one is translated, and a
+    contrastive suite of such sentences.
+    """
     from tram.files import check_folder_writable
     from tram.synthetic import write_folder
     from tram.synthetic.threads import PHENOMENON_NAMES

@@ -1,11 +1,11 @@
-"""`tram evaluate` and `tram score`: translations and their scores."""
+"""`tram evaluate` and `tram score`: commands that score translations."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tram.cli.console import TOGETHER, cut_like, load_translator, naming, report, translated
+from tram.cli.console import VALUE_SEPARATOR, load_translator, naming, report, split_like, translated
 from tram.cli.options import CorpusFormat, History, Json, ModelOptions, with_model_options, writable
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
@@ -23,11 +23,12 @@ def evaluate(
         Path | None, typer.Argument(help="Their reference translations; not needed if SOURCE has both sides.")
     ] = None,
     history: Annotated[
-        History, typer.Option(help="What the target memory reads: generated translations, references, or nothing.")
+        History,
+        typer.Option(help="Target side of the context: generated translations, references (gold), or none."),
     ] = History.generated,
     hypothesis: Annotated[
         Path | None,
-        typer.Option(callback=writable, help="Write the translations here, in the format of its suffix."),
+        typer.Option(callback=writable, help="File to write the translations to, in the format of its suffix."),
     ] = None,
     compat: Annotated[
         str | None,
@@ -36,19 +37,26 @@ def evaluate(
     perplexity: Annotated[bool, typer.Option(help="Also measure perplexity, with every kind of history.")] = True,
     measures: Annotated[
         str | None,
-        typer.Option(help="Measures of context: address, terms, both (address,terms) or none. By default all."),
+        typer.Option(help="Context measures: address, terms, address,terms or none. By default all available."),
     ] = None,
     context: Annotated[
         SuiteContext,
-        typer.Option(help="For these measures, translate with the own context and, as controls, with these."),
+        typer.Option(
+            help="For these measures, also translate with other contexts as controls: that of another document, none, "
+            "or all."
+        ),
     ] = SuiteContext.own,
     baseline: Annotated[
-        Path | None, typer.Option(help="JSON of another model on these documents: differences in form of address.")
+        Path | None,
+        typer.Option(help="JSON result of another model on these documents; report differences in form of address."),
     ] = None,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:
-    """Translate documents and score them: s-BLEU, d-BLEU/doc, d-BLEU/512, chrF."""
+    """Translate documents and score the translations.
+
+    Prints s-BLEU, d-BLEU/doc, d-BLEU/512, chrF, perplexity, and measures of context: form of address and terms.
+    """
     from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
@@ -78,32 +86,35 @@ def evaluate(
         translator, sources, gold, hypotheses, measures, context, history is History.gold, baseline
     )
     report("\n\n".join([table, *tables]), value, json_path)
-    if hypothesis is not None:  # last: nothing that can go wrong here costs the scores
+    if hypothesis is not None:  # last, so that an error here does not lose the scores
         lines = [[" ".join(text.splitlines()) for text in result] for result in hypotheses]
-        found = [Document(result, document.id) for result, document in zip(lines, documents, strict=True)]
-        write_documents(hypothesis, found, format_that_holds(hypothesis, found))
+        results_by_id = [Document(result, document.id) for result, document in zip(lines, documents, strict=True)]
+        write_documents(hypothesis, results_by_id, format_that_holds(hypothesis, results_by_id))
 
 
 def score(
-    references: Annotated[list[Path], typer.Argument(help="One or more references.")],
+    references: Annotated[list[Path], typer.Argument(help="One or more reference translations.")],
     inputs: Annotated[
         list[str],
         typer.Option("-i", "--input", metavar="FILE...", help="Translations; several are compared with the first."),
     ],
     source: Annotated[Path | None, typer.Option(help="The source documents, for d-BLEU/512.")] = None,
-    text: Annotated[Path | None, typer.Option(help="Folder with text.json, for d-BLEU/512.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Folder with a text pipeline, for d-BLEU/512.")] = None,
     compat: Annotated[
         str | None,
-        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; tokenised with --text."),
+        typer.Option(help="`authors`: unsmoothed BLEU on tokenised text; --text tokenises it."),
     ] = None,
     bootstrap: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Resamples of documents for intervals and tests; 0: none.")
+        int, typer.Option(min=0, max=100_000, help="Bootstrap resamples for intervals and tests; 0: none.")
     ] = 1000,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the resamples.")] = 12345,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed of the bootstrap.")] = 12345,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:
-    """Score translations, as sacrebleu does; several -i: paired bootstrap over documents against the first."""
+    """Score translations with sacrebleu.
+
+    With several translations (-i), a paired bootstrap over documents compares each with the first.
+    """
     from tram.data.corpus import read_documents
     from tram.evaluation.metrics import check_aligned, results_json, score_systems, scores_table
     from tram.text.pipeline import TextPipeline
@@ -113,8 +124,8 @@ def score(
         raise InputError("--source is for d-BLEU/512, which counts subwords: also give --text")
     gold = [[d.sentences for d in read_documents(path, format, "target")] for path in references]
     systems = []
-    for path in (Path(part) for value in inputs for part in value.split(TOGETHER)):
-        documents = cut_like([d.sentences for d in read_documents(path, format, "target")], gold[0])
+    for path in (Path(part) for value in inputs for part in value.split(VALUE_SEPARATOR)):
+        documents = split_like([d.sentences for d in read_documents(path, format, "target")], gold[0])
         check_aligned(str(path), documents, str(references[0]), gold[0])
         systems.append((str(path), documents))
     sources = None if source is None else [d.sentences for d in read_documents(source, format)]

@@ -1,4 +1,4 @@
-"""`tram export`: models in the forms of other programs, and as adapters."""
+"""`tram export`: convert model folders to other formats."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from tram.cli.console import report, translated
 from tram.cli.options import CorpusFormat, Json
 
 app = typer.Typer(
-    help="Convert model folders: for transformers, to an adapter, to int8, or to one folder.", no_args_is_help=True
+    help="Export a model: for transformers, as an adapter, in int8.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Model = Annotated[Path, typer.Argument(help="Model folder, or output folder of `tram train`.")]
@@ -18,7 +18,7 @@ Out = Annotated[Path, typer.Argument(help="Folder to write; it must not exist ye
 
 
 class AdapterPrecision(StrEnum):
-    """The data type of an adapter's weights."""
+    """Data types of an adapter's weights."""
 
     float16 = "float16"
     float32 = "float32"
@@ -26,7 +26,7 @@ class AdapterPrecision(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """Convert model folders: for transformers, to an adapter, to int8, or to one folder."""
+    """Export a model: for transformers, as an adapter, in int8."""
 
 
 @app.command()
@@ -34,10 +34,13 @@ def hf(
     model: Model,
     out: Out,
     without_context: Annotated[
-        bool, typer.Option("--without-context", help="Leave out the memory, which transformers does not know.")
+        bool, typer.Option("--without-context", help="Leave out the memory, which transformers does not support.")
     ] = False,
 ) -> None:
-    """Write a folder that the library transformers loads, with its tokeniser if the model was imported."""
+    """Write a folder that transformers can load.
+
+    The tokeniser is included if the model was imported.
+    """
     from tram.pretrained.export import export_hf
 
     export_hf(model, out, without_context)
@@ -49,11 +52,14 @@ def adapter(
     run: Annotated[Path, typer.Argument(help="Output folder of a finetuning with finetune.freeze: base.")],
     out: Out,
     base: Annotated[
-        Path | None, typer.Option(help="Model that the finetuning started from; by default as its config says.")
+        Path | None, typer.Option(help="Model that the finetuning started from; by default that of its config.")
     ] = None,
     precision: Annotated[AdapterPrecision, typer.Option(help="Data type of the weights.")] = AdapterPrecision.float16,
 ) -> None:
-    """Write only the memory of a finetuned model, to be used with --adapter on the model it was finetuned on."""
+    """Write only the memory of a finetuned model.
+
+    Use it with --adapter, together with the model that the finetuning started from.
+    """
     import torch
 
     from tram.pretrained.adapters import export_adapter
@@ -68,7 +74,10 @@ def tram(
     out: Out,
     adapter: Annotated[Path | None, typer.Option(help="Adapter to merge into the model.")] = None,
 ) -> None:
-    """Write one ordinary model folder: the best model of a run, or a base and its adapter merged."""
+    """Write a model folder that stands alone.
+
+    It contains the best model of a run, or a base model merged with its adapter.
+    """
     from tram.pretrained.folders import check_output_folder
     from tram.translation.translator import Translator
 
@@ -83,12 +92,15 @@ def int8(
     out: Out,
     check: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(help="Documents and their reference translations: also print what int8 costs in quality."),
+        typer.Option(help="Documents and their reference translations, to compare int8 with float32."),
     ] = None,
     format: CorpusFormat = None,
     json_path: Json = None,
 ) -> None:
-    """Write a folder with int8 weights: a quarter of the size, and faster with the native engine."""
+    """Quantise the weights of a model to int8.
+
+    The model folder is a quarter of the size, and the native engine translates faster with it.
+    """
     from tram.data.corpus import read_parallel
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.pretrained.folders import check_output_folder

@@ -1,4 +1,4 @@
-"""`tram import`: models of other programs."""
+"""`tram import`: convert models of other toolkits."""
 
 import sys
 from enum import StrEnum
@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from tram.cli.options import SourceCode, TargetCode
+
 app = typer.Typer(
-    help="Convert models of other programs to model folders.", no_args_is_help=True, rich_markup_mode=None
+    help="Convert models of other toolkits to model folders.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 class Sides(StrEnum):
-    """The sides of a model that have a memory."""
+    """Sides of a model with a memory."""
 
     source = "source"
     target = "target"
@@ -22,21 +24,24 @@ class Sides(StrEnum):
 
 @app.callback()
 def _group() -> None:
-    """Convert models of other programs to model folders."""
+    """Convert models of other toolkits to model folders."""
 
 
 @app.command()
 def authors(
-    checkpoint: Annotated[Path, typer.Argument(help="State dict of the paper's authors' code.")],
+    checkpoint: Annotated[Path, typer.Argument(help="State dict written by the authors' code.")],
     out: Annotated[Path, typer.Argument(help="Model folder to write.")],
-    heads: Annotated[int, typer.Option(min=1, max=10_000, help="Attention heads, which no shape shows.")] = 8,
-    side: Annotated[Sides, typer.Option(help="Which memory the model uses; the other one is ignored.")] = Sides.both,
-    vocab: Annotated[Path | None, typer.Option(help="Their vocabulary; with --codes, for text.")] = None,
-    codes: Annotated[Path | None, typer.Option(help="Their BPE codes; with --vocab.")] = None,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
+    heads: Annotated[int, typer.Option(min=1, max=10_000, help="Number of attention heads.")] = 8,
+    side: Annotated[Sides, typer.Option(help="Memory that the model uses; the other one is dropped.")] = Sides.both,
+    vocab: Annotated[Path | None, typer.Option(help="The checkpoint's vocabulary; needs --codes.")] = None,
+    codes: Annotated[Path | None, typer.Option(help="The checkpoint's BPE codes; needs --vocab.")] = None,
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
 ) -> None:
-    """Convert a checkpoint of the paper's authors."""
+    """Convert a checkpoint of the paper's authors.
+
+    Without --vocab and --codes, the model folder has no text pipeline and translates ids only.
+    """
     from tram.pretrained.authors import import_authors
 
     import_authors(checkpoint, out, heads, side.value, vocab, codes, source_language, target_language)
@@ -45,13 +50,16 @@ def authors(
 
 @app.command()
 def hf(
-    model: Annotated[str, typer.Argument(metavar="FOLDER|REPO", help="Folder, or name of a repository to fetch.")],
+    model: Annotated[str, typer.Argument(metavar="FOLDER|REPO", help="Folder, or name of a repository to download.")],
     out: Annotated[Path, typer.Argument(help="Model folder to write.")],
-    source: Annotated[str | None, typer.Option(help="Language of the source.")] = None,
-    target: Annotated[str | None, typer.Option(help="Language of the target; can also be chosen later.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source language.")] = None,
+    target: Annotated[str | None, typer.Option(help="Target language; can also be chosen later.")] = None,
     revision: Annotated[str | None, typer.Option(help="Branch, tag or commit of the repository.")] = None,
 ) -> None:
-    """Convert a Hugging Face translator: Marian (OPUS-MT), BART, mBART-50, M2M100 or NLLB."""
+    """Convert a Hugging Face translation model.
+
+    Supported are Marian (OPUS-MT), BART, mBART-50, M2M100 and NLLB.
+    """
     from tram.pretrained.hf import import_hf
 
     for note in import_hf(model, out, source, target, revision).notes:

@@ -1,6 +1,6 @@
-"""The `tram` command: its subcommands, and what happens to their errors.
+"""The `tram` command: its subcommands and their error handling.
 
-What a subcommand needs is imported inside it, so that `tram --help` answers at once.
+Each subcommand imports what it needs, so that `tram --help` stays fast.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from tram.cli import analyze, bench, exports, imports, suite
-from tram.cli.console import gathered
+from tram.cli.console import join_option_values
 from tram.cli.data import prepare, stats, synthetic
 from tram.cli.evaluate import evaluate, score
 from tram.cli.serve import serve
@@ -29,10 +29,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: importing rich.markdown takes as long as all the rest
+    rich_markup_mode=None,  # plain help: importing rich.markdown would double the start-up time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (translate, serve, stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
+app.command(short_help="Translate files and keep their layout.")(translate)
+app.command(short_help="Serve translations over HTTP.")(serve)
+for command in (stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
     app.command()(command)
 app.add_typer(suite.app, name="suite")
 app.add_typer(analyze.app, name="analyze")
@@ -52,12 +54,12 @@ def _main(
         raise typer.Exit
 
 
-# click's, which newer versions of typer bundle and older ones import
+# click's UsageError: newer versions of typer bundle click, older ones import it
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Stopped(BaseException):
-    """A signal that ends the command. Not a KeyboardInterrupt, which typer would swallow."""
+    """A signal to stop the command. Not a KeyboardInterrupt, which typer would swallow."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -65,7 +67,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise `Stopped` at Ctrl-C and SIGTERM, so that temporary files and workers are cleaned up; once."""
+    """Raise `Stopped` on the first SIGINT (Ctrl-C) or SIGTERM, so that temporary files and workers are cleaned up."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
@@ -76,7 +78,7 @@ def stoppable() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:  # ignored: nohup, or a job in the background
                 before[number] = signal.signal(number, stop)
-    except ValueError:  # not in the main thread: the program that runs us handles signals
+    except ValueError:  # not in the main thread: the calling program handles signals
         pass
     try:
         yield
@@ -86,7 +88,7 @@ def stoppable() -> Iterator[None]:
 
 
 def _show_usage_error(error: Any) -> None:
-    """Print wrong arguments as one sentence; the help of a command that was given none, in full."""
+    """Print a usage error as one sentence; for a command without arguments, print its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return
@@ -98,10 +100,10 @@ def _show_usage_error(error: Any) -> None:
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # names of files come out as they are on the disk
+        sys.stdout.reconfigure(errors="surrogateescape")  # print file names that are not valid UTF-8 unchanged
     try:
         with stoppable():
-            code = app(gathered(sys.argv[1:]), prog_name="tram", standalone_mode=False)
+            code = app(join_option_values(sys.argv[1:]), prog_name="tram", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
         _show_usage_error(error)
@@ -117,17 +119,17 @@ def main() -> None:
         sys.exit(128 + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
-        print(f"tram: {character} cannot be written as {error.encoding}; use UTF-8 and names in it", file=sys.stderr)
+        print(f"tram: {character} cannot be written as {error.encoding}; use UTF-8", file=sys.stderr)
         sys.exit(2)
     except MemoryError:
-        print("tram: the memory of this machine is full; give less input or smaller settings", file=sys.stderr)
+        print("tram: out of memory; give less input or smaller settings", file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:  # standard output on a full disk, for example
-        denied = isinstance(error, PermissionError)
-        remedy = "change its permissions" if denied else "free some space or choose another location"
+        no_permission = isinstance(error, PermissionError)
+        remedy = "change its permissions" if no_permission else "free some space or choose another location"
         print(f"tram: {error}; {remedy}", file=sys.stderr)
         sys.exit(2)
 

@@ -1,4 +1,4 @@
-"""Options that several commands share; those that say which model translates, and how, are `ModelOptions`."""
+"""Options shared by several commands; `ModelOptions` are those that choose a model and how it translates."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ import typer
 
 
 def writable(path: Path | None) -> Path | None:
-    """Refuse a file that could not be written, before the work for it begins; - is standard output."""
+    """Check that a file can be written before the work begins; - is standard output."""
     from tram.files import check_writable
 
     if path is not None and str(path) != "-":
@@ -22,7 +22,7 @@ def writable(path: Path | None) -> Path | None:
 
 
 def writable_folder(path: Path) -> Path:
-    """Refuse a folder that could not be written, before the work for it begins."""
+    """Check that a folder can be written before the work begins."""
     from tram.files import check_folder_writable
 
     check_folder_writable(path)
@@ -30,14 +30,14 @@ def writable_folder(path: Path) -> Path:
 
 
 def finite(value: float | None) -> float | None:
-    """Refuse NaN, which is neither too small nor too large for any range."""
+    """Refuse infinities and NaN; typer's range checks let NaN pass."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter("give a finite number")
     return value
 
 
-MANY = 10**9  # documents, items, sentences, updates: more is a slip of the keyboard
-Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed; another seed makes another choice.")]
+MANY = 10**9  # upper bound of counts (documents, items, sentences, updates): a larger number is a typing error
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Random seed.")]
 Json = Annotated[
     Path | None,
     typer.Option("--json", callback=writable, help="Also write the result here as JSON; - for standard output."),
@@ -51,13 +51,15 @@ CorpusFormat = Annotated[
 ]
 ModelFolder = Annotated[
     Path | None,
-    typer.Option("--model", help="Model folder, or output folder of `tram train`; by default the model of tram."),
+    typer.Option(
+        "--model", help="Model folder, or output folder of `tram train`; by default the model that ships with tram."
+    ),
 ]
-Beam = Annotated[int, typer.Option(min=1, max=1000, help="Hypotheses kept in the search; 1: greedy search.")]
+Beam = Annotated[int, typer.Option(min=1, max=1000, help="Beam size; 1: greedy search.")]
 DefaultBeam = Annotated[
     int | None,
     typer.Option(
-        "--beam", min=1, max=1000, help="Hypotheses kept in the search; 1: greedy search. By default 5, or as imported."
+        "--beam", min=1, max=1000, help="Beam size; 1: greedy search. By default 5, or that of an imported model."
     ),
 ]
 LengthPenalty = Annotated[
@@ -67,22 +69,20 @@ LengthPenalty = Annotated[
         min=-100,
         max=100,
         callback=finite,
-        help="Scores are divided by length to this power. By default 1, or as imported.",
+        help="Divide scores by length to this power. By default 1, or that of an imported model.",
     ),
 ]
-SourceLanguage = Annotated[
-    str | None, typer.Option("--source", help="Language of the source, for a model that knows several.")
-]
-TargetLanguage = Annotated[
-    str | None, typer.Option("--target", help="Language of the target, for a model that knows several.")
-]
+SourceLanguage = Annotated[str | None, typer.Option("--source", help="Source language, for a multilingual model.")]
+TargetLanguage = Annotated[str | None, typer.Option("--target", help="Target language, for a multilingual model.")]
+SourceCode = Annotated[str, typer.Option("--source-language", help="Language code of the source.")]
+TargetCode = Annotated[str, typer.Option("--target-language", help="Language code of the target.")]
 Adapter = Annotated[
-    Path | None, typer.Option("--adapter", help="Memory for this model, written by `tram export adapter`.")
+    Path | None, typer.Option("--adapter", help="Adapter for this model, written by `tram export adapter`.")
 ]
 
 
 class DataType(StrEnum):
-    """In what the weights are held and computed with."""
+    """Data types of the weights."""
 
     float32 = "float32"
     float64 = "float64"
@@ -90,12 +90,12 @@ class DataType(StrEnum):
     float16 = "float16"
 
 
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+Device = Annotated[str, typer.Option(help="Device to run on: cpu, cuda, cuda:1, mps.")]
 Dtype = Annotated[DataType, typer.Option(help="Data type of the weights; the 16-bit types are for GPUs.")]
 
 
 class EngineKind(StrEnum):
-    """What computes the translations."""
+    """Inference engines."""
 
     auto = "auto"
     torch = "torch"
@@ -103,7 +103,7 @@ class EngineKind(StrEnum):
 
 
 class PrecisionKind(StrEnum):
-    """In what the products of the translations are computed."""
+    """Arithmetic of the matrix products in translation."""
 
     float32 = "float32"
     int8 = "int8"
@@ -111,24 +111,24 @@ class PrecisionKind(StrEnum):
 
 Engine = Annotated[
     EngineKind,
-    typer.Option(help="What computes: native is for CPUs, torch for every device; auto: native where it is possible."),
+    typer.Option(help="Inference engine: native (CPU only), torch (any device), or auto (native where possible)."),
 ]
 Precision = Annotated[
     PrecisionKind | None,
     typer.Option(
-        help="Precision of the products; int8, of the native engine, is faster and rounds. By default float32; int8 "
-        "for the model that comes with tram, which loses less than 0.1 BLEU by it."
+        help="Arithmetic of the matrix products; int8 needs the native engine and is faster but less exact. By default "
+        "float32; int8 for the model that ships with tram, at a cost of less than 0.1 BLEU."
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, max=1024, help="Threads that compute. By default as many as torch uses; tram serve: 1."),
+    typer.Option(min=1, max=1024, help="Number of threads. By default as many as torch uses; 1 for `tram serve`."),
 ]
-Batch = Annotated[int, typer.Option(min=1, max=100_000, help="Sentences, or documents, that are translated at once.")]
+Batch = Annotated[int, typer.Option(min=1, max=100_000, help="Number of sentences, or documents, translated at once.")]
 
 
 class History(StrEnum):
-    """What the target memory reads of earlier sentences."""
+    """The target side of the context: generated translations, references (gold), or none."""
 
     generated = "generated"
     gold = "gold"
@@ -137,7 +137,7 @@ class History(StrEnum):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model translates, and how: what `console.load_translator` needs."""
+    """The model and how it translates: the arguments of `console.load_translator`."""
 
     model: ModelFolder = None
     beam: DefaultBeam = None
@@ -153,21 +153,22 @@ class ModelOptions:
 
 
 def with_model_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the fields of its parameter `options: ModelOptions` as options of their own."""
+    """Replace the parameter `options: ModelOptions` of a command by one command-line option per field."""
     hints = get_type_hints(ModelOptions, include_extras=True)
-    own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own["options"]
-    shared = {
+    other = dict(inspect.signature(command, eval_str=True).parameters)
+    del other["options"]
+    fields = {
         name: field.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
         for name, field in inspect.signature(ModelOptions).parameters.items()
     }
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        command(**{name: given[name] for name in own}, options=ModelOptions(**{name: given[name] for name in shared}))
+    def run(**values: Any) -> None:
+        options = ModelOptions(**{name: values[name] for name in fields})
+        command(**{name: values[name] for name in other}, options=options)
 
-    first = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own.values()]
-    parameters = [*first, *shared.values()]
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in other.values()]
+    parameters = [*keyword_only, *fields.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     del run.__wrapped__

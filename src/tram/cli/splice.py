@@ -1,4 +1,4 @@
-"""The command `tram splice`: training documents in which context decides, put together from real sentences."""
+"""`tram splice`: compose training documents in which context decides from real sentences."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import pairs
-from tram.cli.options import MANY, Seed, finite
+from tram.cli.options import MANY, CorpusFormat, Seed, SourceCode, TargetCode, finite
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,37 +15,44 @@ if TYPE_CHECKING:
 
 
 def splice(
-    out: Annotated[Path, typer.Argument(help="Folder to write: one pair of files per kind, train with all of them.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write: two files per kind, and train.* with all documents.")],
     train: Annotated[
         list[str],
-        typer.Option("--train", metavar="SOURCE TARGET", help="Aligned documents to take sentences from; repeatable."),
+        typer.Option(
+            "--train", metavar="SOURCE TARGET", help="Aligned documents to take sentences from; may be repeated."
+        ),
     ],
-    documents: Annotated[int, typer.Option(min=1, max=MANY, help="Documents of each kind.")] = 10_000,
+    documents: Annotated[int, typer.Option(min=1, max=MANY, help="Number of documents of each kind.")] = 10_000,
     kinds: Annotated[
-        str, typer.Option(help="What context decides; NAME=COUNT for another number of documents than --documents.")
+        str, typer.Option(help="What context decides. NAME=COUNT sets the number of documents of one kind.")
     ] = "pronouns,address,terms",
     max_characters: Annotated[
-        int, typer.Option(min=20, max=100_000, help="Longest source sentence: short ones teach faster.")
+        int,
+        typer.Option(min=20, max=100_000, help="Maximum length of a source sentence; short sentences train faster."),
     ] = 75,
     replaced: Annotated[
         float,
         typer.Option(
-            min=0, max=1, callback=finite, help='Share of the sentences with "it" in which it replaces a noun phrase.'
+            min=0,
+            max=1,
+            callback=finite,
+            help='Share of the sentences with "it" that are made from sentences with a noun phrase.',
         ),
     ] = 0.5,
     seed: Seed = 1,
-    source_language: Annotated[str, typer.Option(help="Language code of the source.")] = "en",
-    target_language: Annotated[str, typer.Option(help="Language code of the target.")] = "de",
-    format: Annotated[str | None, typer.Option(help="Document format; detected if not given.")] = None,
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
+    format: CorpusFormat = None,
 ) -> None:
-    """Make small training documents from real sentences in which context decides the translation.
+    """Compose training documents from real sentences.
 
-    Pronouns that agree with an earlier noun, one form of address, one translation of a term.
+    In each small document, context decides a translation: a pronoun agrees with an earlier noun, the form of address
+    stays the same, or a term keeps its translation.
     """
     from tram.progress import Progress
     from tram.splice.folder import write_folder
 
-    wanted = _wanted(kinds, documents)
+    wanted = _parse_kinds(kinds, documents)
     corpora = pairs("--train", train)
     with Progress("mining", unit="sentences") as progress:
         about = write_folder(
@@ -63,8 +70,8 @@ def splice(
         print(f"{kind}: {count['documents']:,} documents, {count['sentences']:,} sentences")
 
 
-def _wanted(kinds: str, documents: int) -> "dict[Kind, int]":
-    """Read "pronouns=24000,address" as the number of documents of each kind."""
+def _parse_kinds(kinds: str, documents: int) -> "dict[Kind, int]":
+    """Parse the number of documents of each kind, such as "pronouns=24000,address"."""
     from tram.splice.folder import KINDS
 
     wanted: dict[Kind, int] = {}

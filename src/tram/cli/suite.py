@@ -1,4 +1,4 @@
-"""`tram contrast` and `tram suite`: suites in which context decides; how a model does on them, and how to make them."""
+"""`tram contrast` tests a model on a suite in which context decides; `tram suite` makes such suites."""
 
 import json
 from enum import StrEnum
@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import load_translator, report
-from tram.cli.options import MANY, CorpusFormat, History, Json, ModelOptions, Seed, with_model_options
+from tram.cli.options import (
+    MANY,
+    CorpusFormat,
+    History,
+    Json,
+    ModelOptions,
+    Seed,
+    SourceCode,
+    TargetCode,
+    with_model_options,
+)
 from tram.errors import InputError
 from tram.progress import plain_warnings
 
@@ -20,12 +30,12 @@ if TYPE_CHECKING:
     from tram.data.corpus import ParallelDocument
     from tram.evaluation.contexts import ContextOf
     from tram.evaluation.suite import ContrastiveItem
-    from tram.translation.lockstep import History as Taken
+    from tram.translation.lockstep import History as TargetHistory
     from tram.translation.translator import Translator
 
 
 class SuiteContext(StrEnum):
-    """Whose context an item of a suite gets."""
+    """Context of an item: its own, another item's, none, or all three in turn."""
 
     own = "own"
     other = "other"
@@ -37,28 +47,30 @@ class SuiteContext(StrEnum):
 def contrast(
     options: ModelOptions,
     suite: Annotated[
-        Path, typer.Argument(help="JSON lines, as `tram suite` writes; or `agreement`, which comes with tram.")
+        Path, typer.Argument(help="JSON lines, as written by `tram suite`; or `agreement`, which ships with tram.")
     ],
     history: Annotated[
         History | None,
         typer.Option(
-            help="The target side of the context: as given (gold), translated anew, or none at all. "
-            "By default as given, where the suite gives it."
+            help="Target side of the context: that of the suite (gold), generated translations, or none. "
+            "By default gold where the suite has it."
         ),
     ] = None,
     context: Annotated[
         SuiteContext,
-        typer.Option(help="The context of each item: its own, that of another item (a control), none, or all three."),
+        typer.Option(help="Context of each item: its own, that of another item (a control), none, or all three."),
     ] = SuiteContext.all,
     baseline: Annotated[
-        Path | None, typer.Option(help="JSON of another model on this suite: the difference from it, paired by item.")
+        Path | None,
+        typer.Option(help="JSON result of another model on this suite; report differences, paired by item."),
     ] = None,
     json_path: Json = None,
 ) -> None:
-    """Test a model on sentences whose translation their context decides.
+    """Test whether a model uses context to choose a translation.
 
-    Contrastive suites count how often the right translation is more probable than wrong ones. Generative suites are
-    translated: the expected word must be there, or (agreement) the pronoun must fit the article the model itself chose.
+    In a contrastive suite, the correct translation must be more probable than incorrect ones. A generative suite is
+    translated: the translation must contain the expected word or, for agreement, its pronoun must agree with the
+    article that the model chose for the noun.
     """
     from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
     from tram.evaluation.suite import ContrastiveItem, read_items
@@ -95,8 +107,8 @@ def _generative(translator: "Translator", items: "Sequence[Any]", context: Suite
         if isinstance(items[0], AgreementItem):
             judged = judge_agreement(translator, items, kinds, progress.advance)
             return agreement_table(judged), {"history": "generated", **agreement_json(judged)}
-        found = judge_expected(translator, items, kinds, progress.advance)
-        return expected_table(found), {"history": "generated", **expected_json(found)}
+        results = judge_expected(translator, items, kinds, progress.advance)
+        return expected_table(results), {"history": "generated", **expected_json(results)}
 
 
 def _contrastive(
@@ -113,18 +125,18 @@ def _contrastive(
     with Progress("scoring", len(kinds) * len(items), "items") as progress:
         for kind in kinds:
             if results and not translator.has_context:
-                results[kind] = results[kinds[0]]  # without a memory, all contexts are alike
+                results[kind] = results[kinds[0]]  # without a memory, the context makes no difference
                 continue
-            given = exchange_contexts(items) if kind == "other" else items
-            taken: Taken = "none" if kind == "none" else history.value
-            results[kind] = score_suite(translator, given, taken, advance=progress.advance)
+            in_context = exchange_contexts(items) if kind == "other" else items
+            target_history: TargetHistory = "none" if kind == "none" else history.value
+            results[kind] = score_suite(translator, in_context, target_history, advance=progress.advance)
     first = results[kinds[0]]
     table, value = contrast_table(summarise(first)), contrast_json(first, {"history": history.value})
     if context is SuiteContext.all:
         shares = context_shares(results)
         table += "\n\n" + context_table(shares)
         value["contexts"] = as_json(shares)
-        value["right"] = {kind: [result.right for result in found] for kind, found in results.items()}
+        value["right"] = {kind: [result.right for result in scored] for kind, scored in results.items()}
     return table, value
 
 
@@ -144,7 +156,7 @@ def context_measures(
     gold_history: bool,
     baseline: Path | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Compute the measures of context for `tram evaluate`: a table of each, and all of them for JSON."""
+    """Compute the context measures of `tram evaluate`: return their tables, and their values for JSON."""
     from tram.evaluation.comparison import compare_address, differences_json, differences_table, read_address
     from tram.evaluation.measures import chosen, measure, translations_by_context
     from tram.progress import Progress
@@ -152,12 +164,12 @@ def context_measures(
     measures = chosen(names, translator.text)
     control = None if baseline is None else read_address(baseline)
     kinds = tuple(dict.fromkeys(_kinds(SuiteContext.own) + _kinds(context))) if measures else ()
-    again = (len(kinds) - 1) * sum(map(len, sources)) if translator.has_context else 0
-    with plain_warnings(), Progress("other contexts", again, "sentences", hidden=again < 1) as progress:
-        found = translations_by_context(
+    sentences = (len(kinds) - 1) * sum(map(len, sources)) if translator.has_context else 0
+    with plain_warnings(), Progress("other contexts", sentences, "sentences", hidden=sentences < 1) as progress:
+        translations = translations_by_context(
             translator, sources, hypotheses, kinds, references if gold_history else None, progress.advance
         )
-    measured = {name: measure(name, sources, references, found, translator.text) for name in measures}
+    measured = {name: measure(name, sources, references, translations, translator.text) for name in measures}
     tables, values = [each.table for each in measured.values()], {name: each.value for name, each in measured.items()}
     if control is not None and "address" in values:
         differences = compare_address(values["address"], control)
@@ -167,12 +179,12 @@ def context_measures(
 
 
 app = typer.Typer(
-    help="Make suites in which context decides, from your own documents.", no_args_is_help=True, rich_markup_mode=None
+    help="Make test suites for context from your own documents.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 class ProbeWords(StrEnum):
-    """Which nouns and sentences a probe may use."""
+    """Nouns and sentences that a probe may use."""
 
     held_out = "held-out"
     first_half = "first-half"
@@ -181,14 +193,12 @@ class ProbeWords(StrEnum):
 
 
 Source = Annotated[Path, typer.Argument(help="Source documents.")]
-Target = Annotated[Path, typer.Argument(help="Their translations, line by line.")]
-Out = Annotated[Path, typer.Argument(help="Suite to write, JSON lines.")]
+Target = Annotated[Path, typer.Argument(help="Their translations, aligned line by line.")]
+Out = Annotated[Path, typer.Argument(help="Suite to write (JSON lines).")]
 More = Annotated[
     list[str] | None,
     typer.Option("--add", metavar="SOURCE,TARGET", help="More documents; may be repeated."),
 ]
-SourceLanguage = Annotated[str, typer.Option(help="Language code of the source.")]
-TargetLanguage = Annotated[str, typer.Option(help="Language code of the target.")]
 
 
 @app.command("agreement")
@@ -197,29 +207,37 @@ def agreement(
     target: Target,
     out: Out,
     add: More = None,
-    items: Annotated[int, typer.Option(min=1, max=MANY, help="Items for each distance.")] = 300,
+    items: Annotated[int, typer.Option(min=1, max=MANY, help="Number of items for each distance.")] = 300,
     distance: Annotated[
         list[int] | None,
-        typer.Option(min=1, max=1000, help="Sentences from the noun to the pronoun; may be repeated. 1 and 3."),
+        typer.Option(
+            min=1, max=1000, help="Distance from noun to pronoun in sentences; may be repeated. By default 1 and 3."
+        ),
     ] = None,
-    before: Annotated[int, typer.Option(min=0, max=1000, help="Sentences of a real document before the noun's.")] = 0,
+    before: Annotated[
+        int, typer.Option(min=0, max=1000, help="Sentences of another document to put before the noun's sentence.")
+    ] = 0,
     words: Annotated[
         ProbeWords,
         typer.Option(
-            help="Nouns and sentences to use: those that `tram splice` leaves out, one half of them (to choose a model "
-            "on one and report on the other), or all."
+            help="Nouns and sentences to use: those that `tram splice` leaves out, one half of them (select models on "
+            "one half and report on the other), or all."
         ),
     ] = ProbeWords.held_out,
     seed: Seed = 1,
-    source_language: SourceLanguage = "en",
-    target_language: TargetLanguage = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     format: CorpusFormat = None,
 ) -> None:
-    """Make the agreement probe: a real sentence with a noun, others, a real one with "it"; `tram contrast` runs it."""
+    """Make the agreement probe, a generative suite.
+
+    Each item consists of a real sentence with a noun, other sentences, and a real sentence with "it". `tram contrast`
+    translates them and checks whether the pronoun agrees with the noun.
+    """
     from tram.evaluation.agreement_suite import make_agreement
     from tram.evaluation.language import load_language
 
-    made = make_agreement(
+    suite = make_agreement(
         _documents(source, target, add, format),
         load_language(source_language),
         load_language(target_language),
@@ -229,7 +247,7 @@ def agreement(
         words.value,
         before,
     )
-    _write(out, made)
+    _write(out, suite)
 
 
 @app.command("pronouns")
@@ -240,13 +258,17 @@ def pronouns(
     add: More = None,
     genders: Annotated[
         list[Path] | None,
-        typer.Option("--genders", help="More text of the target language, to learn the genders of nouns from."),
+        typer.Option("--genders", help="More text in the target language, to learn the genders of nouns from."),
     ] = None,
-    source_language: SourceLanguage = "en",
-    target_language: TargetLanguage = "de",
+    source_language: SourceCode = "en",
+    target_language: TargetCode = "de",
     format: CorpusFormat = None,
 ) -> None:
-    """Make contrastive items from pronouns for "it" and "its" that refer to an earlier sentence, with all context."""
+    """Make a contrastive suite of pronouns.
+
+    Its items are the sentences of your documents in which "it" or "its" refers to an earlier sentence; each has all the
+    sentences before it as context.
+    """
     from tram.data.corpus import read_documents
     from tram.evaluation.language import load_language
     from tram.evaluation.noun_genders import NounGenders
@@ -254,13 +276,14 @@ def pronouns(
 
     documents = list(_documents(source, target, add, format))
     english, german = load_language(source_language), load_language(target_language)
-    known = NounGenders(german).learn(sentence for document in documents for sentence in document.target)
+    noun_genders = NounGenders(german).learn(sentence for document in documents for sentence in document.target)
     for path in genders or []:
-        known.learn(sentence for document in read_documents(path, format, "target") for sentence in document.sentences)
-    made = make_pronouns(documents, english, german, known)
-    if not made:
-        raise InputError(f"{source}: has no pronoun that serves; give more documents, or more text as --genders")
-    _write(out, made)
+        extra = read_documents(path, format, "target")
+        noun_genders.learn(sentence for document in extra for sentence in document.sentences)
+    items = make_pronouns(documents, english, german, noun_genders)
+    if not items:
+        raise InputError(f"{source}: has no suitable pronoun; give more documents, or more text as --genders")
+    _write(out, items)
 
 
 def _documents(source: Path, target: Path, more: list[str] | None, format: str | None) -> "Iterator[ParallelDocument]":

@@ -10,9 +10,12 @@ from tram.cli.console import exit_on_interrupt
 
 def train(
     config: Annotated[Path, typer.Argument(help="YAML file; configs/ has examples with every key explained.")],
-    overrides: Annotated[list[str] | None, typer.Argument(help="Settings on top of it, such as train.lr=3e-4.")] = None,
+    overrides: Annotated[list[str] | None, typer.Argument(help="Override settings, as train.lr=3e-4.")] = None,
 ) -> None:
-    """Train the stages that a config names. Run it again after an interruption: it continues where it stopped."""
+    """Run the training stages of a config.
+
+    After an interruption, the same command continues where it stopped.
+    """
     from tram.config import Config
     from tram.training.processes import keep_freed_memory
     from tram.training.run import train as run

@@ -1,4 +1,4 @@
-"""What `tram translate` says about its work besides the translations: warnings, alignments, JSON."""
+"""Reports of `tram translate` besides the translations: warnings, alignments, JSON."""
 
 import sys
 from collections import Counter
@@ -20,13 +20,13 @@ STANDARD_OUTPUT = "-"
 
 @dataclass(frozen=True)
 class ReportFiles:
-    """Where reports go; None: nowhere."""
+    """Files to write reports to; None: no report."""
 
     alignment: Path | None = None
     json: Path | None = None
 
     def check(self, translation: Path | None, several: bool) -> None:
-        """Refuse, before the work begins, what could not be written later or would mix with the translation."""
+        """Refuse, before the work begins, files that cannot be written or would be mixed with the translation."""
         from tram.files import check_writable
 
         for option, path in (("--alignment", self.alignment), ("--json", self.json)):
@@ -43,7 +43,7 @@ class ReportFiles:
 
 @dataclass
 class Reports:
-    """The reports of all files of one call."""
+    """Reports on all files of one call."""
 
     places: ReportFiles
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Reports:
     def add(
         self, source: str, output: Path | None, sentences: "Iterable[SentenceReport]", counts: dict[str, int]
     ) -> None:
-        """Add sentences of a file, and counts."""
+        """Add the sentences of a file, and its counts."""
         from tram.text.words import pharaoh
 
         sentences = list(sentences)
@@ -75,7 +75,7 @@ class Reports:
             self.files.append({**values, "sentences": [_values(sentence) for sentence in sentences]})
 
     def write(self, remarks: "Remarks") -> None:
-        """Write what was asked for."""
+        """Write the requested reports."""
         if self.places.alignment is not None:
             _write(self.places.alignment, "".join(f"{line}\n" for line in self.lines))
         if self.places.json is not None:
@@ -103,7 +103,7 @@ def _write(path: Path, text: str) -> None:
 
 @contextmanager
 def counted_remarks() -> Iterator["Remarks"]:
-    """Yield counts of what should be checked, and print them at the end as plain warnings."""
+    """Yield counters of doubtful translations, and print them at the end as plain warnings."""
     from tram.translation.documents import Remarks
 
     remarks = Remarks()

@@ -3,9 +3,9 @@
     config = Config.load("configs/small.yaml", ["train.lr=3e-4"])
     write_yaml("run/config.yaml", config)
 
-A config is a YAML file; the fields below are its keys, their descriptions are the reference. A file may start with
-`extends: base.yaml` (a path relative to the file) and then contain only what differs from that file. A wrong key or
-value is refused with its name, the file and the closest valid key.
+A config is a YAML file; the fields below are its keys, and their descriptions are the reference. A file may start with
+`extends: base.yaml` (a path relative to the file) and then contain only what differs from that file. The error for a
+wrong key or value names the file, the key and the closest valid key.
 """
 
 import difflib
@@ -99,7 +99,7 @@ class ModelConfig(WithContext):
     activation: Literal["relu", "gelu", "swish"] = Field("gelu", description="activation of the feed-forward sublayers")
     positions: Literal["learned", "sinusoidal", "sinusoidal-fairseq"] = Field(
         "learned",
-        description="position encoding of the tokens; sinusoidal-fairseq: with the wave lengths of M2M100 and NLLB",
+        description="position encoding of the tokens; sinusoidal-fairseq: with the wavelengths of M2M100 and NLLB",
     )
     position_offset: Annotated[int, Field(ge=0, le=10**6)] = Field(
         0, description="row of the position table that the first token uses (BART: 2)"
@@ -113,29 +113,27 @@ class ModelConfig(WithContext):
     embedding_norm: bool = Field(True, description="LayerNorm after the sum of embedding and position")
     embedding_scale: bool = Field(False, description="multiply embeddings by the square root of d_model")
     output_bias: bool | Literal["fixed"] = Field(
-        False, description="add a bias to the logits, as Marian does; fixed: it is never trained (imported models)"
+        False, description="add a bias to the logits, as Marian does; fixed: it is not trained (imported models)"
     )
     tied_output: bool = Field(True, description="the output layer shares the token table of the target")
     source_vocabulary: Positive | None = Field(
         None, description="rows of the source's own token table; null: the source shares that of the target"
     )
     context: ContextConfig | None = Field(None, description="the context module; none: a sentence model")
-    unit: UnitConfig = Field(SentenceUnit(), description="what is translated as one sequence, by its kind")
+    unit: UnitConfig = Field(SentenceUnit(), description="what is translated as one sequence, by `kind`")
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
         if self.d_model % self.heads:
             raise ValueError(f"heads ({self.heads}) must divide d_model ({self.d_model})")
         if self.d_model % 2:
-            raise ValueError(f"d_model ({self.d_model}) must be even: one half is sines, the other cosines")
+            raise ValueError(f"d_model ({self.d_model}) must be even: positions are half sines, half cosines")
         if self.max_length > self.max_positions:
             raise ValueError(f"max_length ({self.max_length}) must not exceed max_positions ({self.max_positions})")
         if self.context is not None:
             self.context.check(self)
             if self.unit.kind != "sentence":
-                raise ValueError(
-                    f"a context module reads sentence by sentence; unit.kind {self.unit.kind} needs context: null"
-                )
+                raise ValueError(f"a context module works on sentences; unit.kind {self.unit.kind} needs context: null")
         self.unit.check(self)
         return self
 
@@ -231,8 +229,8 @@ class FinetuneConfig(WithContext, TrainConfig):
             raise ValueError(f"window: the minimum ({self.window[0]}) is greater than the maximum ({self.window[1]})")
         if self.window != "document" and self.context is not None and self.context.segment is not None:
             raise ValueError(
-                f"window: the context ({self.context.kind}) reads the whole source, so that nothing may be cut; set "
-                "window: document"
+                f"window: the context ({self.context.kind}) reads the whole source, so a document must not be cut; "
+                "set window: document"
             )
         if self.accumulate != 1:
             raise ValueError("accumulate: a window of documents is already one update; leave it at 1")
@@ -252,14 +250,14 @@ class Config(Section):
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
         if self.train is None and self.finetune is None:
-            raise ValueError("neither train nor finetune is set; configure at least one stage")
+            raise ValueError("neither train nor finetune is set; set at least one of them")
         if self.model.context is not None:
             raise ValueError("model.context: the context belongs to the second stage; set finetune.context")
         if self.train is None and self.finetune is not None and str(self.finetune.start) == "train":
             raise ValueError("finetune.start is `train` but there is no first stage; set a model folder or `nothing`")
         if self.finetune is not None:
             changes: dict[str, Any] = {"context": self.finetune.context}
-            if str(self.finetune.start) in ("train", "nothing"):  # else the sizes of another model decide
+            if str(self.finetune.start) in ("train", "nothing"):  # otherwise the loaded model's config applies
                 changes["unit"] = self.finetune.unit or self.model.unit
             ModelConfig(**self.model.model_dump() | changes)  # raises if they do not fit
         return self
@@ -302,17 +300,18 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
     return _merge(inherited, values), [base_file, *base_files]
 
 
-def _merge(inherited: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return both mappings as one; sections are merged recursively, and other values of `own` win.
+def _merge(inherited: dict[str, Any], overriding: dict[str, Any]) -> dict[str, Any]:
+    """Merge two mappings: sections recursively; other values of `overriding` win.
 
-    A section of another `kind` replaces the inherited one: their keys have nothing to do with each other.
+    A section of another `kind` replaces the inherited one, because their keys differ.
     """
     merged = dict(inherited)
-    for key, value in own.items():
-        below = merged.get(key)
-        if isinstance(below, dict) and isinstance(value, dict):
-            replaced = None not in (kinds := (below.get("kind"), value.get("kind"))) and kinds[0] != kinds[1]
-            merged[key] = value if replaced else _merge(below, value)
+    for key, value in overriding.items():
+        base = merged.get(key)
+        if isinstance(base, dict) and isinstance(value, dict):
+            kinds = base.get("kind"), value.get("kind")
+            replaced = None not in kinds and kinds[0] != kinds[1]
+            merged[key] = value if replaced else _merge(base, value)
         else:
             merged[key] = value
     return merged
@@ -332,7 +331,7 @@ def checked(kind: type[S], values: dict[str, Any], where: str) -> S:
 
 
 def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
-    """Return one sentence on the first thing that is wrong with a section."""
+    """Describe a validation error in one sentence."""
     keys = _keys(kind, chosen=error["loc"])
     fields = {name for key in keys for name in key.split(".")}
     unknown = error["type"] == "extra_forbidden"
@@ -341,7 +340,7 @@ def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
     key = ".".join(short(str(part)) for part in (*outer, last) if part in fields or (unknown and part is last))
     if unknown:
         near = difflib.get_close_matches(key, keys, n=1, cutoff=0.3)
-        depth = max(key.count("."), 1)  # without the keys of every kind of context
+        depth = max(key.count("."), 1)  # do not list the keys of every kind of context
         listed = [each for each in keys if each.count(".") <= depth]
         hint = f"did you mean `{near[0]}`?" if near else f"the keys are {', '.join(listed)}"
         return f"unknown key `{key}`; {hint}"
@@ -354,8 +353,8 @@ def _problem(kind: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "missing" and last in fields:
         return f"the key `{key}` is missing; add it"
     problem = error["msg"].removeprefix("Value error, ")
-    found = "" if isinstance(error["input"], dict) else f", not {short_repr(error['input'])}"
-    return f"`{key or kind.__name__}`: {problem}{found}; correct this key"
+    actual = "" if isinstance(error["input"], dict) else f", not {short_repr(error['input'])}"
+    return f"`{key or kind.__name__}`: {problem}{actual}; correct this key"
 
 
 def _set(values: dict[str, Any], override: str) -> None:
@@ -380,7 +379,7 @@ def _set(values: dict[str, Any], override: str) -> None:
 
 
 def _keys(kind: type[BaseModel], prefix: str = "", chosen: Sequence[int | str] = ()) -> list[str]:
-    """Return the keys of a section and of those in it; of alternatives by `kind`, only the chosen one if there is."""
+    """Return the keys of a section and of its subsections; of alternative subsections, the chosen `kind` if any."""
     keys = []
     for name, field in kind.model_fields.items():
         keys.append(prefix + name)
@@ -392,7 +391,7 @@ def _keys(kind: type[BaseModel], prefix: str = "", chosen: Sequence[int | str] =
 
 
 def _sections(annotation: Any) -> list[type[Section]]:
-    """Return the sections that a type is made of."""
+    """Return the section types that an annotation contains."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
     return [section for part in get_args(annotation) for section in _sections(part)]

@@ -1,22 +1,22 @@
-"""What the settings are made of: sections that are closed to unknown keys, and numbers that have bounds."""
+"""Building blocks of the settings: sections that refuse unknown keys, and bounded numbers."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-# No number is larger than anything that makes sense, so that a slip of the keyboard is not an endless loop.
+# All numbers are bounded, so that a typing error cannot start an endless computation.
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1e38)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 Positive = Annotated[int, Field(ge=1, le=10**9)]
-Width = Annotated[int, Field(ge=1, le=2**17)]  # of vectors
+Width = Annotated[int, Field(ge=1, le=2**17)]  # dimension of vectors
 Layers = Annotated[int, Field(ge=1, le=500)]
 Positions = Annotated[int, Field(ge=1, le=10**6)]
 
 
 def usable_path(path: Path) -> Path:
-    """Return a path that a file system can hold, or raise ValueError."""
+    """Return the path if file systems accept it, else raise ValueError."""
     try:
         parts = [part.encode() for part in path.parts]
     except UnicodeEncodeError:
@@ -30,7 +30,7 @@ FilePath = Annotated[Path, AfterValidator(usable_path)]
 
 
 class Section(BaseModel):
-    """A part of the config: frozen, and closed to unknown keys."""
+    """A section of the config: frozen, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     RENAMED: ClassVar[dict[str, str]] = {}  # keys of earlier versions, and their current names

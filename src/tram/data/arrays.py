@@ -6,7 +6,7 @@
     train.documents                 # (documents + 1) offsets in sentences
 
 `tram prepare` writes such a folder: for each split and side `NAME.ids.npy` and `NAME.offsets.npy`, for each split
-`NAME.documents.npy`, and one `prepared.json` that says what is there. It holds `text.json`, the text pipeline, too.
+`NAME.documents.npy`, a `prepared.json` that describes them, and the text pipeline, `text.json`.
 """
 
 from abc import abstractmethod
@@ -32,7 +32,7 @@ PIECE = 1 << 22  # elements of an array that are checked at a time
 
 
 class GrowingArray:
-    """A one-dimensional .npy file that is written piece by piece, so that memory does not grow with it."""
+    """A one-dimensional .npy file that is written piece by piece, in constant memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class GrowingArray:
         self.length += len(piece)
 
     def _write_header(self) -> None:
-        # numpy leaves room in a header for the first axis to grow, so that it can be written again at the end.
+        # numpy leaves room in the header for the first axis to grow, so the header can be rewritten at the end.
         header = {
             "descr": np.lib.format.dtype_to_descr(self.dtype),
             "fortran_order": False,
@@ -153,7 +153,7 @@ class UnmarkedSentences(SentenceIds):
 
 
 def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
-    """Return a one-dimensional array of one of some types, memory-mapped unless it is empty."""
+    """Return a one-dimensional array whose dtype is one of `types`, memory-mapped unless it is empty."""
     regular_file(path)
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -167,7 +167,7 @@ def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
 
 
 def _unmapped(path: Path) -> npt.NDArray[Any]:
-    """Load an array that numpy does not map: one without elements; refuse a damaged one."""
+    """Load an empty array, which numpy does not map; refuse a damaged one."""
     try:
         if path.stat().st_size > 1000:  # the header of an empty array is shorter
             raise ValueError
@@ -182,12 +182,12 @@ def _damaged(path: Path) -> InputError:
 
 
 def _largest(ids: npt.NDArray[Any]) -> int:
-    """Return the largest id, -1 if there is none; a piece of the file at a time."""
+    """Return the largest id, or -1 if there is none; reads the file in pieces."""
     return max((int(ids[start : start + PIECE].max()) for start in range(0, len(ids), PIECE)), default=-1)
 
 
 def _are_offsets(offsets: npt.NDArray[Any], end: int) -> bool:
-    """Return whether numbers grow from 0 to `end`."""
+    """Return whether the numbers ascend from 0 to `end`."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != end:
         return False
     pieces = (offsets[start : start + PIECE + 1] for start in range(0, len(offsets), PIECE))
@@ -207,9 +207,9 @@ class Split:
 
     @cached_property
     def usable(self) -> npt.NDArray[np.bool_]:
-        """Whether a sentence pair has words on both sides, for every pair."""
-        found: npt.NDArray[np.bool_] = (self.source.lengths > 0) & (self.target.lengths > 0)
-        return found
+        """For every sentence pair, whether both sides have words."""
+        usable: npt.NDArray[np.bool_] = (self.source.lengths > 0) & (self.target.lengths > 0)
+        return usable
 
     def template_lengths(self, max_length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the lengths of all sentences on both sides with their templates, truncated to max_length."""
@@ -218,7 +218,7 @@ class Split:
         return np.minimum(source, max_length), np.minimum(target, max_length)
 
     def longer_than(self, max_length: int) -> int:
-        """Return how many usable pairs have a side that is longer than max_length with its template."""
+        """Count the usable pairs with a side that is longer than max_length, its template included."""
         source = self.source.lengths + self.special.source_extra > max_length
         target = self.target.lengths + self.special.target_extra > max_length
         return int((self.usable & (source | target)).sum())
@@ -239,7 +239,7 @@ def _without_marks(split: Split, target: Sentences) -> Split:
 
 
 class _PreparedFile(BaseModel):
-    """The content of prepared.json, as far as it is read again."""
+    """The keys of prepared.json that are read."""
 
     model_config = ConfigDict(strict=True)
 
@@ -252,7 +252,7 @@ class _PreparedFile(BaseModel):
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A folder made by `tram prepare`."""
+    """A folder written by `tram prepare`."""
 
     folder: Path
     vocabulary: int
@@ -263,11 +263,11 @@ class PreparedData:
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
-        """Open a prepared folder, or say what is wrong with it."""
+        """Open a prepared folder; raise InputError if it is damaged."""
         folder = Path(folder)
         path = folder / "prepared.json"
         if not exists(path):
-            raise InputError(f"{folder}: holds no prepared data (no prepared.json); make it with `tram prepare`")
+            raise InputError(f"{folder}: contains no prepared data (no prepared.json); write it with `tram prepare`")
         damaged = InputError(f"{path}: is damaged; remove the folder and run `tram prepare` again")
         try:
             about = read_json(path)
@@ -275,8 +275,9 @@ class PreparedData:
         except (ValueError, KeyError, TypeError, OSError):
             raise damaged from None
         if version != VERSION:
-            shown = short_repr(version)
-            raise InputError(f"{path}: has version {shown}, this tram reads {VERSION}; run `tram prepare` again")
+            raise InputError(
+                f"{path}: has version {short_repr(version)}, this tram reads {VERSION}; run `tram prepare` again"
+            )
         try:
             file = _PreparedFile.model_validate(about)
         except ValidationError:
@@ -293,8 +294,8 @@ class PreparedData:
         def load(part: str, *types: type) -> npt.NDArray[Any]:
             return _load_array(self.folder / f"{name}.{part}.npy", types)
 
-        def check(part: str, good: bool) -> None:
-            if not good:
+        def check(part: str, valid: bool) -> None:
+            if not valid:
                 raise _damaged(self.folder / f"{name}.{part}.npy")
 
         sides = ("source", "target")
@@ -304,11 +305,11 @@ class PreparedData:
         documents = load("documents", np.int64)
         sizes = {
             "documents": len(documents) - 1,
-            "sentences": len(source.offsets) - 1,  # not len(source), which an array without elements does not have
+            "sentences": len(source.offsets) - 1,  # not len(source), which is negative for an empty array
             "source_tokens": len(source.ids),
             "target_tokens": len(target.ids),
         }
-        if sizes != self.splits[name]:  # before the values: a damaged header may promise any number of them
+        if sizes != self.splits[name]:  # checked before the values: a damaged header may declare any number of them
             raise InputError(
                 f"{self.folder / 'prepared.json'}: does not describe the split `{name}` beside it; "
                 "run `tram prepare` again"
@@ -333,10 +334,10 @@ class PreparedData:
         return special
 
     def text(self) -> TextPipeline:
-        """Return the text pipeline that made these ids."""
+        """Return the text pipeline that produced these ids."""
         text = TextPipeline.load(self.folder)
         if text.fingerprint != self.fingerprint:
             raise InputError(
-                f"{self.folder / 'text.json'}: is not the pipeline that made these ids; run `tram prepare` again"
+                f"{self.folder / 'text.json'}: is not the pipeline that produced these ids; run `tram prepare` again"
             )
         return text

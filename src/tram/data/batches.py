@@ -1,4 +1,4 @@
-"""Batches of sentences and of documents: similar in length, bounded in tokens, in a random order that a seed decides.
+"""Batches of sentences and of documents: of similar length, with a token budget, shuffled by a seed.
 
     plan = SentencePlan(split, tokens=4096, max_length=128, seed=1)
     for rows in plan.epoch(0): ...             # numbers of sentences
@@ -67,33 +67,33 @@ class SentencePlan:
         """Return the batches of one epoch in the order of training."""
         random = np.random.default_rng((self.seed, number))
         order = random.permutation(self.usable)
-        # Sorted by both sides: where the longer side is equal, target lengths lie together too.
+        # Sorted by the longer side and then by the target, so that target lengths in a batch are similar, too.
         batches = self.batches(order[np.lexsort((self.target_lengths[order], self.lengths[order]))])
         return [batches[i] for i in random.permutation(len(batches))]
 
     def batches(self, ascending: Rows) -> list[Rows]:
-        """Cut sentences, sorted by length, where longest × rows would exceed the token budget."""
+        """Split sentences, sorted by length, into batches whose longest × rows stays within the token budget."""
         cost = costs_when_padded(self.lengths[ascending].tolist())
         return [ascending[part] for part in slices_within(cost, len(ascending), self.tokens)]
 
     def target_tokens(self, batch: Rows) -> int:
-        """Return the number of labels in a batch: the end id counts; the start id and what is given do not."""
+        """Return the number of labels in a batch, with end ids, without start ids and given prefixes."""
         return int(self.labels[batch].sum())
 
 
 class DocumentPlan:
-    """The groups of documents that are trained on in parallel, epoch by epoch.
+    """The groups of documents that are trained in parallel, epoch by epoch.
 
-    max_length_gap: how many sentences the longest and the shortest document of a group may differ by; None: any
-    number. Then every group is a random sample, so that corpora of short and of long documents mix in each update.
+    max_length_gap: largest difference in sentences between the documents of a group; None: any. Then every group is a
+    random sample, so that corpora of short and of long documents are mixed in each update.
     """
 
     def __init__(self, split: Split, documents: int, max_length_gap: int | None, max_length: int, seed: int) -> None:
         source, target = split.template_lengths(max_length)
         self.source_lengths = np.where(split.usable, source, 0)
-        self.target_lengths = np.where(split.usable, target - 1, 0)  # end counted, start not
+        self.target_lengths = np.where(split.usable, target - 1, 0)  # with the end id, without the start id
         given = 0 if split.given is None else np.minimum(split.given, self.target_lengths)
-        self.labels = self.target_lengths - given  # that are trained on
+        self.labels = self.target_lengths - given  # those that are trained on
         self.starts = split.documents[:-1]
         self.sentences = np.diff(split.documents)
         self.truncated = split.longer_than(max_length)
@@ -111,7 +111,7 @@ class DocumentPlan:
         return [groups[i] for i in random.permutation(len(groups))]
 
     def groups(self, ascending: Rows) -> list[Rows]:
-        """Cut documents, sorted by length, where a group is full or the lengths differ too much."""
+        """Split documents, sorted by length, where a group is full or the lengths differ too much."""
         groups, start = [], 0
         gap = np.inf if self.max_length_gap is None else self.max_length_gap
         lengths = self.sentences[ascending]
@@ -136,7 +136,7 @@ class DocumentPlan:
         return totals
 
     def pieces(self, group: Rows, start: int, stop: int, tokens: int) -> list[range]:
-        """Cut the steps of a window where the tokens of the longer side would exceed the budget."""
+        """Split the steps of a window where the tokens of the longer side would exceed the budget."""
         sides = (self.step_tokens(each, group, start, stop) for each in (self.source_lengths, self.target_lengths))
         cost = costs_of_sums(*(side.tolist() for side in sides))
         return [range(start + part.start, start + part.stop) for part in slices_within(cost, stop - start, tokens)]
@@ -145,7 +145,7 @@ class DocumentPlan:
 def share(batch: Rows, process: int, processes: int) -> tuple[Rows, bool]:
     """Return the rows of a batch that one process works on, and whether they count.
 
-    A process for which no row is left works on one that does not count, so that all do the same number of passes.
+    A process without a row works on one that does not count, so that all processes do the same number of passes.
     """
     rows = batch[process::processes]
     return (rows, True) if len(rows) else (batch[:1], False)
@@ -191,7 +191,7 @@ def _numbers(values: npt.NDArray[np.int64], rows: Sequence[int | None] | Rows) -
 
 
 def decoder_input(target: Tensor) -> Tensor:
-    """Return what the decoder reads of start … y_n end: start … y_n."""
+    """Return the decoder's input, start … y_n, for targets start … y_n end."""
     return torch.where(target[..., 1:] == PAD, PAD, target[..., :-1])
 
 

@@ -1,4 +1,4 @@
-"""Cutting a run of items into parts that fit a budget of tokens.
+"""Splitting of a sequence of items into parts that fit a token budget.
 
 list(slices_within(costs_of_sums([5, 5, 3]), 3, budget=10))      # → [slice(0, 2), slice(2, 3)]
 """
@@ -6,11 +6,11 @@ list(slices_within(costs_of_sums([5, 5, 3]), 3, budget=10))      # → [slice(0,
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
-Cost = Callable[[int, int], int]  # of the items from a start to a stop
+Cost = Callable[[int, int], int]  # cost of the items start ≤ i < stop
 
 
 def slices_within(cost: Cost, count: int, budget: int) -> Iterator[slice]:
-    """Cut `count` items where a part would cost more than the budget; a part has at least one item."""
+    """Split `count` items greedily into parts within the budget; a part has at least one item."""
     start = 0
     for stop in range(1, count + 1):
         if stop - 1 > start and cost(start, stop) > budget:

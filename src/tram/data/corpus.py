@@ -93,12 +93,12 @@ def read_documents(
 
 
 def _iterate_documents(path: Path, format: Format, side: Literal["source", "target"]) -> Iterator[Document]:
-    found = False
+    has_sentences = False
     for parsed in format.read(Lines(path), side):
         if sentences := getattr(parsed, side):
-            found = True
+            has_sentences = True
             yield Document(sentences, parsed.id)
-    if not found:
+    if not has_sentences:
         raise _no_sentences(path)
 
 
@@ -302,7 +302,7 @@ def write_documents(path: Path | str, documents: Iterable[Document], format: str
 
 
 def format_that_holds(path: Path, documents: Sequence[Document]) -> str | None:
-    """Return the format to write documents in: that of the suffix, or one that can hold empty sentences."""
+    """Return the format to write documents in: that of the suffix (None), or one that can store empty sentences."""
     sentences = [sentence for document in documents for sentence in document.sentences]
     if not isinstance(_format_to_write(path, None), BlankLines) or all(map(str.strip, sentences)):
         return None

@@ -20,7 +20,7 @@ Sides = Literal["source", "target", "both"]
 
 @dataclass(slots=True)
 class ParsedDocument:
-    """One document as read from one file; a file with one side has the same list in `source` and `target`."""
+    """A document as read from one file; for a file with one side, `source` and `target` are the same list."""
 
     id: str | None
     end: int  # the line that ends the document
@@ -255,22 +255,24 @@ class Columns(Format):
     def read(self, lines: Lines, sides: Sides) -> Iterator[ParsedDocument]:
         """Yield a document per run of one id; in files with two columns, the sentences serve as either side."""
         needed = 3 if sides == "both" else 2
-        found = 0
+        columns = 0
         document: ParsedDocument | None = None
         for number, line in lines:
             cells = line.split(self.separator)
             if len(cells) < needed:
                 shape = self.separator.join(["id", "source", "target"][:needed])
                 lines.refuse(number, f"has {len(cells)} of {needed} columns; write it as {shape!r}")
-            found = found or len(cells)
-            if len(cells) != found:
-                lines.refuse(number, f"has {len(cells)} columns, the lines above {found}; give all the same number")
+            columns = columns or len(cells)
+            if len(cells) != columns:
+                lines.refuse(number, f"has {len(cells)} columns, the lines above {columns}; give all the same number")
             if document is None or document.id != cells[0]:
                 if document is not None:
                     yield document
-                document = ParsedDocument(cells[0], number) if found > 2 else ParsedDocument.one_sided(number, cells[0])
+                document = (
+                    ParsedDocument(cells[0], number) if columns > 2 else ParsedDocument.one_sided(number, cells[0])
+                )
             document.add(number, cells[1])
-            if found > 2:
+            if columns > 2:
                 document.target.append(cells[2])
         if document is not None:
             yield document

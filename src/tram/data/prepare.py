@@ -1,4 +1,4 @@
-"""`tram prepare`: from raw parallel documents to memory-mapped ids, on all cores.
+"""`tram prepare`: convert raw parallel documents to memory-mapped ids, on all cores.
 
     prepare(Path("prepared"), train=[("train.en", "train.de")], dev=[("dev.en", "dev.de")])
 
@@ -69,7 +69,7 @@ class PrepareSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the key of the result depends on; keys of folders made before there were reserved ids are the same."""
+        """The settings that the key depends on, without `reserved` if false: keys of older folders stay the same."""
         return {name: value for name, value in vars(self).items() if name != "reserved" or value}
 
     def __post_init__(self) -> None:
@@ -114,18 +114,18 @@ def prepare(
 ) -> dict[str, Any]:
     """Write a prepared folder and return the content of its `prepared.json`."""
     settings = settings or PrepareSettings()
-    given = TextPipeline.load(text) if text else None
-    if given:  # a given pipeline decides how text is tokenised
-        _ = given.special  # refuses a model of several languages of which none is chosen
+    existing = TextPipeline.load(text) if text else None
+    if existing:  # it determines how text is tokenised
+        _ = existing.special  # raises if the languages of a multilingual model are not chosen
         settings = replace(
             settings,
-            pipeline=given.pipeline,
-            source_language=given.source_language,
-            target_language=given.target_language,
+            pipeline=existing.pipeline,
+            source_language=existing.source_language,
+            target_language=existing.target_language,
         )
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise InputError(f"workers {workers}: give a number of processes from 1 to {MAX_WORKERS:,}")
-    key = fingerprint([_identity(train), _identity(dev), settings.identity, given and given.fingerprint])
+    key = fingerprint([_identity(train), _identity(dev), settings.identity, existing and existing.fingerprint])
     with locked(out):
         about = _read_json(out / "prepared.json")
         if about.get("key") == key and _is_complete(out, about):
@@ -136,7 +136,7 @@ def prepare(
             cache.mkdir(exist_ok=True)
             with Workers(workers or os.cpu_count() or 1) as processes:
                 about = {"version": VERSION, "key": key}
-                about |= _prepare(cache, train, dev, settings, given, key, processes)
+                about |= _prepare(cache, train, dev, settings, existing, key, processes)
             _install(cache, out, about)
         except OSError as error:
             raise InputError(write_problem(out, error)) from error
@@ -148,15 +148,15 @@ def _prepare(
     train: Sequence[FilePair],
     dev: Sequence[FilePair],
     settings: PrepareSettings,
-    given: TextPipeline | None,
+    existing: TextPipeline | None,
     key: str,
     workers: Workers,
 ) -> dict[str, Any]:
-    """Make all files in the cache, and return what `prepared.json` says of them."""
-    tokenised = [_tokenise(cache, pair, settings, workers, count=given is None) for pair in train]
+    """Write all files to the cache, and return their description for `prepared.json`."""
+    tokenised = [_tokenise(cache, pair, settings, workers, count=existing is None) for pair in train]
     tokenised_dev = [_tokenise(cache, pair, settings, workers, count=False) for pair in dev]
     held_out = _choose_held_out([n for part in tokenised for n in part.sentences], settings)
-    pipeline = given or _learn(cache, tokenised, held_out, settings, key)
+    pipeline = existing or _learn(cache, tokenised, held_out, settings, key)
     pipeline.save(cache)
     documents = {
         "train": _select(_documents(tokenised), held_out, False),
@@ -188,7 +188,7 @@ def _is_complete(out: Path, about: dict[str, Any]) -> bool:
 
 
 def _identity(pairs: Sequence[FilePair]) -> list[Any]:
-    """Return what identifies the files wherever they are: their names, which decide the format, and their bytes."""
+    """Return what identifies the files, wherever they are: their names, which determine the format, and contents."""
     try:
         return [[path.name, content_fingerprint(path)] for pair in pairs for path in pair]
     except OSError as error:
@@ -207,13 +207,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: Workers, count: bool) -> Tokenised:
-    """Tokenise a pair of files into the cache, unless the cache has it already."""
+    """Tokenise a pair of files into the cache, unless the cache already contains it."""
     languages = (settings.source_language, settings.target_language)
     key = fingerprint([_identity([pair]), settings.pipeline, *languages, settings.format, count])
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
     counts = _read_json(about)
-    seal = counts.pop("seal", None)  # of the counts and the files: a damaged cache is not reused
+    seal = counts.pop("seal", None)  # fingerprint of the counts and the files: a damaged cache is not reused
     if seal is not None and seal == _seal(counts, result, count):
         result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
@@ -244,7 +244,7 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
 
 
 def _seal(counts: dict[str, Any], result: Tokenised, count: bool) -> str | None:
-    """Return what identifies the files of a cache and what is said of them; None if one is missing."""
+    """Return a fingerprint of the files of a cache and their counts; None if a file is missing."""
     try:
         files = [content_fingerprint(path) for path in (result.path, *((result.cases,) if count else ()))]
     except (OSError, InputError):

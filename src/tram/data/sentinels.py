@@ -3,12 +3,12 @@
     random = Random(1)
     documents = (augmented(document, random) for document in read_parallel("train.en", "train.de"))
 
-- In some pairs up to three spans that occur once, and in the same form, on both sides (numbers, URLs, paths, names, …)
-  are replaced by sentinels: the first one of the source by the n-th sentinel, the next by the one after it.
+- In some pairs, up to three spans that occur exactly once on both sides, in the same form (numbers, URLs, paths, names,
+  …), are replaced by consecutive sentinels in the order of the source.
 - Some pairs are repeated, joined with the next pair of the document: "A ⟨separator⟩ B" on both sides.
 - Some pairs are repeated with one word of the source masked.
 
-Repeated pairs are appended to their document, so this is for training on sentences, not on documents in order.
+Repeated pairs are appended to their document, so this is for sentence-level training, not for documents in order.
 """
 
 import re
@@ -19,8 +19,8 @@ from random import Random
 from tram.data.corpus import ParallelDocument
 from tram.text.special_ids import MASK, SENTINELS, SEPARATOR
 
-COPY_SHARE = 0.04  # of the pairs are searched for spans
-MAX_SPANS = 3  # of a pair
+COPY_SHARE = 0.04  # share of the pairs that are searched for spans
+MAX_SPANS = 3  # per pair
 JOIN_SHARE = 0.005
 MASK_SHARE = 0.005
 MAX_CHARACTERS = 400  # of a joined side; more would be truncated in training
@@ -43,7 +43,7 @@ SPAN = re.compile(
     re.VERBOSE,
 )
 NAME = re.compile(r"[^\W\d_]+")
-# The text before the first word of a sentence, whose capital says nothing
+# The text before the first word of a sentence, which is capitalised whether or not it is a name
 SENTENCE_START = re.compile(r"""(?: ^ | [.:;!?…] ) [\s"'„“”‚‘’«»()\[\]*–-]* $""", re.VERBOSE)
 LONG_WORD = re.compile(r"(?<![\w-])[^\W\d_]{4,}(?![\w-])")
 INSIDE_BEFORE = re.compile(r"[\w$@/\\]$|\d[.,:-]$|[./-]-$")
@@ -78,7 +78,7 @@ def with_sentinels(pair: Pair, random: Random) -> Pair | None:
     if not spans:
         return None
     spans = sorted(random.sample(spans, min(len(spans), random.randint(1, MAX_SPANS))))
-    # All sentinels are trained, the first ones most
+    # All sentinels are trained, the first ones most often
     first = random.randint(0, len(SENTINELS) - len(spans)) if random.random() < 0.5 else 0
     places = [(at := target.find(text), at + len(text)) for text in (source[slice(*span)] for span in spans)]
     if any(one[1] > other[0] for one, other in pairwise(sorted(places))):

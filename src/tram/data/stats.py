@@ -88,11 +88,11 @@ def _sides(source: Path | str, target: Path | str | None, format: str | None) ->
 def _median(lengths: Counter[int]) -> float:
     """Return the median of counted values; for an even number of values, the mean of the two in the middle."""
     middle = ((lengths.total() - 1) // 2, lengths.total() // 2)
-    found, seen = [], 0
+    middle_lengths, seen = [], 0
     for length in sorted(lengths):
-        found += [length for place in middle if seen <= place < seen + lengths[length]]
+        middle_lengths += [length for place in middle if seen <= place < seen + lengths[length]]
         seen += lengths[length]
-    return sum(found) / 2
+    return sum(middle_lengths) / 2
 
 
 def stats_table(stats: CorpusStats) -> str:

@@ -40,7 +40,7 @@ def _open_bytes(path: Path, mode: Literal["rb", "wb"], suffix: str) -> IO[bytes]
     if suffix == ".gz":
         return cast(IO[bytes], _Gzip(open(path, mode), mode))
     if suffix == ".xz":
-        # Not the format that precedes .xz, which has no mark: zeros are an endless number of empty files in it.
+        # Without the older .lzma format, which has no magic number: zeros decode as an endless series of empty files.
         return cast(IO[bytes], lzma.LZMAFile(path, mode, format=lzma.FORMAT_XZ))
     return open(path, mode)
 
@@ -106,7 +106,7 @@ class Lines:
                 # The extra buffer finds line ends in C; the decompressors do it in Python, many times slower.
                 reader = io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16)
                 for number, line in enumerate(iter(lambda: reader.readline(MAX_LINE + 1), b""), start=1):
-                    if len(line) > MAX_LINE:  # a small packed file can hold one of gigabytes
+                    if len(line) > MAX_LINE:  # a small compressed file can contain a line of gigabytes
                         self.refuse(number, f"is longer than {MAX_LINE:,} bytes; put each sentence on its own line")
                     yield number, line
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:

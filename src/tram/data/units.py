@@ -1,6 +1,6 @@
-"""Units: what is translated as one sequence, if not a sentence. Sentences are joined with the separator id.
+"""Units: sequences of several sentences that are translated as one, joined with the separator id.
 
-    units = units_of(model.config, special)            # None: every sentence is a sequence of its own
+    units = units_of(model.config, special)            # None: the unit is a sentence
     units.training_units(split)                        # a `Split` whose sentences are units
 
     unit = units.next_unit(history, sentences)         # decoding: the sentences to translate now, and their context
@@ -10,9 +10,9 @@
     history = units.remember(history, pair)            # … after a pair that was translated elsewhere
 
 A *window* slides by one sentence: those before the current one are its context. A *block* (or a *document*, which is a
-long block) is translated at once; only where a document is continued in the middle of a block are the sentences that
-are translated already its context. Training and decoding join the same sentences by the same rules. A pair with an
-empty side is in no unit.
+long block) is translated at once; if a document is continued in the middle of a block, the sentences that are already
+translated are its context. Training and decoding join sentences by the same rules. Pairs with an empty side are left
+out.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ from tram.data.budget import costs_of_sums, slices_within
 from tram.errors import InputError
 from tram.text.special_ids import SpecialIds
 
-FRAME = 2  # tokens that a sentence of a block costs besides its words, as in G-Transformer
+FRAME = 2  # tokens per sentence of a block besides its words, as in G-Transformer
 Numbers = npt.NDArray[np.int64]
 
 
@@ -44,13 +44,13 @@ class Pair:
 
     @property
     def size(self) -> int:
-        """What the pair adds to the size of a block."""
+        """The number of tokens that the pair adds to a block."""
         return max(len(self.source), len(self.target)) + FRAME
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Sentences to translate as one sequence, and the pairs before them that belong to the sequence."""
+    """Sentences to translate as one sequence, and the pairs before them that are their context."""
 
     context: tuple[Pair, ...]
     pairs: tuple[Pair, ...]
@@ -67,7 +67,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Units(ABC):
-    """The rule that says which sentences are one sequence. longest: sentences are cut to so many ids in training."""
+    """The rule that joins sentences into units. longest: maximum ids per sentence; longer ones are cut in training."""
 
     special: SpecialIds
     separator: int
@@ -92,16 +92,16 @@ class Units(ABC):
         return self.join(pair.source for pair in (*unit.context, *unit.pairs))
 
     def given_target(self, unit: Unit) -> list[int]:
-        """Return what is given of the target sequence: the translations of the context, each with a separator."""
+        """Return the given prefix of the target sequence: the translations of the context, each with a separator."""
         return [number for pair in self._given_pairs(unit) for number in (*pair.target, self.separator)]
 
     def context_tokens(self, unit: Unit) -> int:
-        """Return how many tokens at the start of the source, its template included, come before the new sentences."""
+        """Return the number of source tokens, template included, before the sentences to translate."""
         context = self.join(pair.source for pair in unit.context)
         return len(self.special.source_prefix) + len(context) + 1 if context else 0
 
     def settled(self, history: Sequence[Pair]) -> list[Pair]:
-        """Return what the next unit may see of a history, now that all translations are known."""
+        """Return the part of a history that the next unit may see, once all translations are known."""
         kept: list[Pair] = []
         for pair in history:
             if pair.target:
@@ -109,7 +109,7 @@ class Units(ABC):
         return kept
 
     def accepts(self, history: list[Pair], vocabulary: int) -> bool:
-        """Return whether pairs can be the history of a document; those of a damaged file need not be."""
+        """Return whether the pairs are a valid history; those of a damaged file may not be."""
         sides = [side for pair in history for side in (pair.source, pair.target)]
         known = all(0 < number < vocabulary for side in sides for number in side)
         return known and all(0 < len(side) <= self.longest for side in sides) and self.settled(history) == history
@@ -139,11 +139,11 @@ class Units(ABC):
     @property
     @abstractmethod
     def most_sentences(self) -> int:
-        """The most sentences that one unit translates."""
+        """The maximum number of sentences that one unit translates."""
 
     @abstractmethod
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
-        """Return the next unit: some of the sentences that are not translated yet, at least one, and its context."""
+        """Return the next unit: one or more of the untranslated sentences, and their context."""
 
     @abstractmethod
     def following(self, unit: Unit) -> list[Pair]:
@@ -162,11 +162,14 @@ class Units(ABC):
         """Return the units of documents. sizes: of all pairs; documents: offsets in pairs."""
 
     def _given_labels(self, context: Numbers) -> Numbers | None:
-        """Return how many labels are not trained on, None if all are. context: target ids before the last sentence."""
+        """Return the number of labels without loss for every unit; None: all have one.
+
+        context: target ids before the last sentence.
+        """
         return None
 
     def _context_tokens(self, context: Numbers) -> Numbers | None:
-        """Return what `context_tokens` returns for every unit, None if the model does not ask for it.
+        """Return `context_tokens` of every unit; None if the model does not need it.
 
         context: source ids before the last sentence.
         """
@@ -186,7 +189,7 @@ class Windows(Units):
 
     @property
     def most_sentences(self) -> int:
-        """The current sentence is the only one that is translated."""
+        """One: a window translates only the current sentence."""
         return 1
 
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
@@ -198,7 +201,7 @@ class Windows(Units):
         return self.remember(unit.context, unit.pairs[0])
 
     def remember(self, history: Sequence[Pair], pair: Pair) -> list[Pair]:
-        """Return the last pairs that a window has room for beside the current one."""
+        """Return the last pairs that fit into a window together with the next sentence."""
         pairs = [*history, pair]
         return pairs[max(len(pairs) - self.config.source + 1, 0) :]
 
@@ -220,10 +223,10 @@ class Windows(Units):
 
 @dataclass(frozen=True)
 class Blocks(Units):
-    """Runs of sentences that do not overlap, cut greedily by G-Transformer's rule.
+    """Non-overlapping runs of sentences, formed greedily by G-Transformer's rule.
 
-    A sentence joins while the block has room for one more and the sum of max(n_src, n_tgt) + 2 stays below the budget;
-    of sentences that are not translated yet, only n_src is known.
+    A sentence is added while the block has fewer than the maximum number of sentences and the sum of
+    max(n_src, n_tgt) + 2 stays below the budget; n_tgt of a sentence that is not translated yet counts as 0.
     """
 
     config: BlockUnit
@@ -235,12 +238,13 @@ class Blocks(Units):
 
     @property
     def most_sentences(self) -> int:
-        """As many as the config says, at most as many as the budget holds if each has one token."""
+        """The maximum of the config, or fewer if the token budget is smaller."""
         return min(self.config.sentences, self.config.tokens // (FRAME + 1) + 1)
 
     def next_unit(self, history: Sequence[Pair], sentences: Sequence[list[int]]) -> Unit:
-        """Return the next block, or the rest of the one that `history` began, if it has room for a sentence."""
-        known = tuple(history) if all(pair.target for pair in history) else ()  # else it is full and not translated yet
+        """Return the next block, or the rest of the block that `history` started if there is room for a sentence."""
+        # A history with untranslated pairs is a full block.
+        known = tuple(history) if all(pair.target for pair in history) else ()
         pairs = [Pair(sentence) for sentence in sentences[: self.most_sentences]]
         first = next(self._cut([pair.size for pair in (*known, *pairs)]))
         if first.stop <= len(known):
@@ -252,7 +256,7 @@ class Blocks(Units):
         return [*unit.context, *unit.pairs]
 
     def remember(self, history: Sequence[Pair], pair: Pair) -> list[Pair]:
-        """Return the block that `pair` is in, as far as it goes."""
+        """Return the current block up to and including `pair`."""
         pairs = [*history, pair]
         *_, last = self._cut([each.size for each in pairs])
         return pairs[last]
@@ -276,7 +280,7 @@ class Blocks(Units):
 
 
 def units_of(model: ModelConfig, special: SpecialIds, where: str = "this model") -> Units | None:
-    """Return the rule of a model, None for one that translates sentences; `where` names it in an error message."""
+    """Return the unit rule of a model, None for a sentence model; `where` names it in error messages."""
     if model.unit.kind == "sentence":
         return None
     if special.separator is None:

@@ -1,10 +1,10 @@
-"""Processes that work on a stream of tasks and never outlive the process that started them.
+"""Worker processes for a stream of tasks, which never outlive the process that started them.
 
     with Workers(4) as workers:
         for result in workers.ordered(function, tasks): ...
 
-A worker reads tasks from its standard input and exits at once when that closes: because this process is done, gives up
-or was killed. Each worker has a session of its own, so that Ctrl-C reaches only this process.
+A worker reads tasks from its standard input and exits as soon as that is closed, even if the parent process was killed.
+Each worker has its own session, so that Ctrl-C reaches only the parent.
 """
 
 import os
@@ -27,7 +27,7 @@ AHEAD = 4  # tasks in progress per worker
 
 
 class Workers:
-    """A number of processes; with one, the work is done in this process."""
+    """A pool of processes; a pool of one works in the current process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -40,7 +40,7 @@ class Workers:
             return
         while len(self._processes) < self.number:
             self._processes.append(_start())
-        pending: deque[subprocess.Popen[bytes]] = deque()  # who works on the tasks, in their order
+        pending: deque[subprocess.Popen[bytes]] = deque()  # the process of each task in progress, in order
         for process, task in zip(cycle(self._processes), tasks, strict=False):
             _send(process, (function, task))
             pending.append(process)
@@ -56,7 +56,7 @@ class Workers:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self._processes:
-            process.kill()  # its tasks are done, or no longer wanted
+            process.kill()  # its tasks are finished or no longer needed
         for process in self._processes:
             process.communicate()
 
@@ -93,21 +93,21 @@ def _died() -> InputError:
 
 
 def serve() -> None:
-    """Do the tasks that come through standard input, until it closes."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not get between the answers
+    """Process tasks from standard input until it is closed."""
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # output of libraries must not be mixed with the results
     tasks: SimpleQueue[Any] = SimpleQueue()
-    # A thread of its own notices the end of the input while a task is being done.
+    # A separate thread notices the end of the input while a task is running.
     Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
     while True:
         function, task = tasks.get()
         try:
-            answer = pickle.dumps((function(task), None), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # raised again in the process that wants the result
-            answer = pickle.dumps((None, error), pickle.HIGHEST_PROTOCOL)
+            result = pickle.dumps((function(task), None), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # raised again in the parent process
+            result = pickle.dumps((None, error), pickle.HIGHEST_PROTOCOL)
         try:
-            answers.write(answer)
-            answers.flush()
+            results.write(result)
+            results.flush()
         except BrokenPipeError:
             os._exit(1)
 

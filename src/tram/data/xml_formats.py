@@ -20,12 +20,12 @@ from tram.errors import InputError
 TALK_HEAD = ("url", "keywords", "speaker", "talkid", "title", "description", "transcript")
 TALK_REST = ("reviewer", "translator", "content")
 
-PIECE = 1 << 14  # characters for the XML parser at a time
+PIECE = 1 << 14  # characters passed to the XML parser at a time
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 _SPACE = " \t\r\n"
-# No pattern looks past the next "<", or starts again inside a run of blanks: time must not grow with the square.
+# No pattern looks past the next "<" or restarts inside a run of blanks, which would take quadratic time.
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+\n\s*+")
 _SEGMENT_TAG = re.compile(r"<(?P<close>/?)(?P<name>doc|seg)\b(?P<rest>[^<>]*)>", re.I)
 _TAG = re.compile(rf"\s*<(?P<close>/?)(?P<name>xml|doc|{'|'.join(TALK_HEAD + TALK_REST)})\b(?P<rest>[^>]*)", re.I)
@@ -217,7 +217,7 @@ class WmtXml(Format):
 
 
 def _escape_all(text: str) -> str:
-    """Escape text like `escape`, with every tab and line break as a number: an XML parser would change raw ones."""
+    """Escape text like `escape`, and tabs and line breaks as character references: XML parsers change raw ones."""
     return re.sub(r"[\t\r\n]", lambda match: f"&#{ord(match[0])};", text.translate(_ESCAPES))
 
 
@@ -289,9 +289,9 @@ def _parse(lines: Lines) -> Iterator[_XmlDocument]:
 
 
 def _pieces(parser: expat.XMLParserType, lines: Lines) -> Iterator[str]:
-    """Yield the text in pieces that double as long as the parser waits for the end of a tag or a comment.
+    """Yield the text in pieces whose size doubles while the parser waits for the end of a tag or a comment.
 
-    The parser begins such a token again with every piece, so equal pieces would take quadratic time.
+    The parser restarts such a token with every piece, so pieces of equal size would take quadratic time.
     """
     pending: list[str] = []
     size, wanted, before = 0, PIECE, -1

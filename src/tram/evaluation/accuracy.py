@@ -16,14 +16,14 @@ from tram.evaluation.contrast import ItemResult
 from tram.evaluation.shares import by_document, ratio, share
 from tram.evaluation.suite import OTHER, PRONOUNS, ContrastiveItem
 
-BIN_ENDS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the last distance of every bin
-MAX_COLUMNS = 10  # more distances than this are put into bins
+BIN_ENDS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the largest distance of every bin
+MAX_COLUMNS = 10  # more distances than this are binned
 Z = 1.959963984540054  # 95% of a normal distribution are within this many standard deviations
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The number of items that a model gets right, and the share that guessing would get right."""
+    """The number of items that a model gets right, and the share expected by chance."""
 
     right: int
     items: int
@@ -31,7 +31,7 @@ class Accuracy:
 
     @property
     def value(self) -> float:
-        """The share of right items."""
+        """The share of correct items."""
         return self.right / self.items
 
     @property
@@ -80,7 +80,7 @@ class Summary:
 
 
 def summarise(results: Sequence[ItemResult]) -> Summary:
-    """Return the accuracy of all items, of which there must be some, and of each group of them."""
+    """Return the accuracy of all items (at least one), and of each group of them."""
     pronouns = _grouped(results, lambda item: None if item.phenomenon else item.pronoun)
     if pronouns.keys() == {OTHER}:
         pronouns = {}  # another language, or items that are not about pronouns
@@ -112,9 +112,9 @@ def _grouped(
     """Group results by the names of their items, in the order of the suite; items without a name are left out."""
     groups: dict[str, list[ItemResult]] = {}
     for result in results:
-        found = name(result.item)
-        if found:
-            groups.setdefault(found, []).append(result)
+        group = name(result.item)
+        if group:
+            groups.setdefault(group, []).append(result)
     return groups
 
 
@@ -123,10 +123,10 @@ def _of(results: Sequence[ItemResult], phenomenon: str) -> list[ItemResult]:
 
 
 def _by_distance(results: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
-    """Group results by distance, nearest first; many different distances are put into bins."""
-    found = sorted(result.item.distance for result in results if result.item.distance is not None)
-    binned = len(set(found)) > MAX_COLUMNS
-    names = {distance: _bin_name(distance) if binned else str(distance) for distance in found}
+    """Group results by distance, nearest first; bin them if there are many distances."""
+    distances = sorted(result.item.distance for result in results if result.item.distance is not None)
+    binned = len(set(distances)) > MAX_COLUMNS
+    names = {distance: _bin_name(distance) if binned else str(distance) for distance in distances}
     groups = _grouped(results, lambda item: None if item.distance is None else names[item.distance])
     return {name: groups[name] for name in dict.fromkeys(names.values())}
 
@@ -172,7 +172,7 @@ def _percentages(interval: tuple[float, float]) -> str:
 
 
 def contrast_json(results: Sequence[ItemResult], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a report for JSON: `about` the scoring, the summary, and the scores of every item in suite order."""
+    """Return a report for JSON: the settings in `about`, the summary, and the scores of every item in suite order."""
     items = [
         {"right": result.right, "reference": result.reference, "variants": list(result.variants)} for result in results
     ]
@@ -192,8 +192,8 @@ def context_shares(results: Mapping[ContextOf, Sequence[ItemResult]]) -> dict[st
     shares: dict[str, dict[str, Any]] = {}
     for name, belongs in groups.items():
         shares[name] = {"items": sum(belongs(result.item) for result in first)}
-        for kind, found in results.items():
-            rows = [(result.item.document, [float(result.right), 1.0]) for result in found if belongs(result.item)]
+        for kind, scored in results.items():
+            rows = [(result.item.document, [float(result.right), 1.0]) for result in scored if belongs(result.item)]
             shares[name][kind] = share(by_document(rows), ratio())
     return shares
 

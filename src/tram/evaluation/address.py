@@ -5,11 +5,11 @@
     summary = measure_address(sources, references, {"own": translations}, english, german)
     print(address_table(summary))
 
-A sentence is *marked* if it shows exactly one form. Agreement counts the sentences that are marked in the reference and
-in the translation; *balanced* is the mean of the shares of each form of the reference, so that a model that always says
-the same gets one half. *First* counts the first sentence of each document that the reference marks, *later* the others.
-Consistency is the share of a document's marked translations that have its most frequent form, over documents with at
-least two of them.
+A sentence is *marked* if it shows exactly one form. Agreement is computed over the sentences that are marked in both
+reference and translation; *balanced* is the mean over the forms of the reference, so that a model that always uses
+the same form scores one half. *First* covers the first marked sentence of each document in the reference, *later* the
+others. Consistency is the share of a document's marked translations that have its most frequent form, over documents
+with at least two of them.
 """
 
 import re
@@ -36,7 +36,7 @@ def form_of(
     rules: AddressRules = target.need("address")
     text = sentence if rules.ignore is None else rules.ignore.sub(_blank, sentence)
     shown = {name for name, form in rules.forms.items() if form.anywhere is not None and form.anywhere.search(text)}
-    for form in rules.forms.values():  # what surely belongs to one form is not read again as another's
+    for form in rules.forms.values():  # words that certainly belong to one form are not matched again as another's
         text = text if form.anywhere is None else form.anywhere.sub(_blank, text)
     addresses = source_sentence is not None and source is not None and addresses_someone(source_sentence, source)
     for name, form in rules.forms.items():
@@ -50,17 +50,17 @@ def form_of(
 
 
 def _found(rules: AddressRules, text: str, pattern: re.Pattern[str] | None, opens: bool) -> bool:
-    """Whether a pattern matches where a sentence opens, or where none does."""
+    """Return whether a pattern matches at the start of a sentence or, if not `opens`, elsewhere."""
     matches = () if pattern is None else pattern.finditer(text)
     return any((rules.sentence_start.search(text[: match.start()]) is not None) == opens for match in matches)
 
 
 def _blank(match: re.Match[str]) -> str:
-    return "_" * len(match.group())  # as long, so that the start of a sentence stays one
+    return "_" * len(match.group())  # of the same length, so that positions do not change
 
 
 def addresses_someone(sentence: str, source: Language) -> bool:
-    """Whether a source sentence has a second person, and no word that would explain the first word as well."""
+    """Return whether a source sentence has a second person, and no word that would explain the first word as well."""
     words = set(tokens(sentence.lower(), words_only=True))
     return bool(words & source.group("second_person")) and not words & source.group("like_polite")
 
@@ -69,7 +69,10 @@ def document_forms(
     sentences: Sequence[str], sources: Sequence[str], target: Language, source: Language | None
 ) -> list[str | None]:
     """Return the form of each sentence of a document."""
-    return [form_of(sentence, target, given, source) for sentence, given in zip(sentences, sources, strict=True)]
+    return [
+        form_of(sentence, target, source_sentence, source)
+        for sentence, source_sentence in zip(sentences, sources, strict=True)
+    ]
 
 
 def measure_address(
@@ -81,16 +84,18 @@ def measure_address(
 ) -> dict[str, Any]:
     """Measure several translations of the same documents; shares have intervals over documents.
 
-    Beside the translations: how often the reference has its most frequent form, and the form before it in the document.
+    For comparison: how often the reference has its most frequent form, and the same form as before in the document.
     """
     names = list(target.need("address").forms)
     right = [
-        document_forms(reference, given, target, source) for reference, given in zip(references, sources, strict=True)
+        document_forms(reference, source_document, target, source)
+        for reference, source_document in zip(references, sources, strict=True)
     ]
     summary: dict[str, Any] = {"reference": _reference(right, names)}
     for name, documents in translations.items():
         forms = [
-            document_forms(document, given, target, source) for document, given in zip(documents, sources, strict=True)
+            document_forms(document, source_document, target, source)
+            for document, source_document in zip(documents, sources, strict=True)
         ]
         summary[name] = _system(right, forms, names)
     return summary
@@ -112,7 +117,7 @@ def _reference(right: list[list[str | None]], names: list[str]) -> dict[str, Any
 
 
 def _system(right: list[list[str | None]], forms: list[list[str | None]], names: list[str]) -> dict[str, Any]:
-    """Summarise one translation; `counts` holds what its shares were computed from, a row per document."""
+    """Summarise one translation; `counts` are the counts that its shares are computed from, a row per document."""
     pairs = list(zip(right, forms, strict=True))
     counts = {
         "pairs": [_counts(*pair, names) for pair in pairs],
@@ -133,7 +138,7 @@ def _system(right: list[list[str | None]], forms: list[list[str | None]], names:
 
 
 def _recalls(sums: Values) -> Values:
-    """Return the share of each form of the reference that the translation has, too: (..., forms²) → (..., forms)."""
+    """Return the recall of each form of the reference: (..., forms²) → (..., forms)."""
     forms = isqrt(sums.shape[-1])
     table = sums.reshape(*sums.shape[:-1], forms, forms)
     return np.asarray(np.diagonal(table, axis1=-2, axis2=-1) / table.sum(-1))
@@ -158,7 +163,7 @@ SHARES: dict[str, tuple[str, Formula]] = {
     "later": ("later", ratio()),
     "consistency": ("kept", ratio()),
 }
-"""The shares of a translation: which counts they are computed from, and how."""
+"""The shares of a translation: the counts and the formula of each."""
 
 
 def _counts(right: list[str | None], forms: list[str | None], names: list[str]) -> list[int]:
@@ -168,7 +173,7 @@ def _counts(right: list[str | None], forms: list[str | None], names: list[str]) 
 
 
 def _places(right: list[str | None], forms: list[str | None], first: bool) -> list[int]:
-    """Count agreeing and marked pairs: where the reference marks its document's first form, or behind that."""
+    """Count agreeing and marked pairs: at the first marked sentence of the reference, or after it."""
     opening = next((place for place, form in enumerate(right) if form), len(right))
     pairs = [
         (a, b) for place, (a, b) in enumerate(zip(right, forms, strict=True)) if a and b and (place == opening) == first
@@ -177,7 +182,7 @@ def _places(right: list[str | None], forms: list[str | None], first: bool) -> li
 
 
 def _kept(forms: list[str | None]) -> list[int]:
-    """Sentences with a document's most frequent form, and marked ones; nothing for fewer than two."""
+    """Count sentences with a document's most frequent form, and marked ones; zeros for fewer than two."""
     count = Counter(form for form in forms if form)
     marked = sum(count.values())
     return [max(count.values()), marked] if marked > 1 else [0, 0]

@@ -1,14 +1,14 @@
-"""The agreement probe: a pronoun for "it" must agree with the article that the model itself gave the noun.
+"""The agreement probe: a pronoun for "it" must agree with the article that the model chose for the noun.
 
     items = read_items("agreement.jsonl")
     results = judge_agreement(translator, items)
     print(agreement_table(results))
 
-An item is a document: a sentence whose subject is a noun, other sentences, a sentence with "it"; a passage of real text
-may come before them. The model translates it. The article of the noun shows a gender, the pronoun of the last sentence
-another or the same. No reference
-is needed, and a noun with several translations is judged by the one that the model chose. A translation that opens
-with another noun phrase, shows no gender or has no pronoun is not judged, and counted.
+An item is a document: a sentence whose subject is a noun, other sentences, and a sentence with "it"; a passage of real
+text may come before them. The model translates it, and the gender of the noun's article is compared with that of the
+pronoun in the last sentence. No reference is needed, and a noun with several translations is judged by the one that the
+model chose. A translation that starts with another noun phrase, shows no gender or has no pronoun is not judged; such
+items are counted.
 """
 
 from collections import Counter
@@ -46,13 +46,13 @@ class AgreementItem(BaseModel):
 
     @property
     def distance(self) -> int:
-        """How many sentences before the last one the noun was named."""
+        """The distance from the noun's sentence to the last one, in sentences."""
         return len(self.source_context) - self.before
 
 
 @dataclass(frozen=True)
 class AgreementResult:
-    """What a model made of an item: the gender of its article, and of its pronoun after each kind of context."""
+    """A model's result on an item: the gender of the article, and of the pronoun after each kind of context."""
 
     item: AgreementItem
     opening: str
@@ -61,7 +61,7 @@ class AgreementResult:
     pronouns: dict[ContextOf, Gender | None]
 
     def agrees(self, context: ContextOf) -> bool | None:
-        """Whether article and pronoun agree; None where one of them shows no gender."""
+        """Return whether article and pronoun agree; None where one of them shows no gender."""
         pronoun = self.pronouns[context]
         return None if self.gender is None or pronoun is None else pronoun == self.gender
 
@@ -72,13 +72,15 @@ def judge_agreement(
     which: Sequence[ContextOf] = CONTEXTS,
     advance: Callable[[int], None] | None = None,
 ) -> list[AgreementResult]:
-    """Translate every item and compare genders; another's context comes from an item of the same distance."""
+    """Translate every item and compare genders; "other" contexts come from items of the same distance."""
     language = load_language(translator.text.target_language)
     contexts, sources = [item.source_context for item in items], [item.source for item in items]
     cells = [item.distance for item in items]
-    found, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
+    context_translations, answers = translate_contexts(translator, contexts, sources, which, cells, advance)
     return [
-        judged(language, item, found[number][item.before], {kind: answers[kind][number] for kind in which})
+        judged(
+            language, item, context_translations[number][item.before], {kind: answers[kind][number] for kind in which}
+        )
         for number, item in enumerate(items)
     ]
 
@@ -93,9 +95,9 @@ def judged(
 
 
 def agreement_summary(results: Sequence[AgreementResult]) -> dict[str, Any]:
-    """Summarise by distance: for each kind of context the share that agrees, by gender and averaged over them.
+    """Summarise by distance: for each kind of context the share that agrees, by gender and averaged over genders.
 
-    "judged": the items whose article and pronoun both show a gender, of all of them.
+    "judged": the share of items whose article and pronoun both show a gender.
     """
     summary: dict[str, Any] = {}
     for distance in sorted({result.item.distance for result in results}):
@@ -115,7 +117,7 @@ def agreement_summary(results: Sequence[AgreementResult]) -> dict[str, Any]:
 
 
 def _counts(result: AgreementResult, kind: ContextOf) -> list[float]:
-    """Right and judged for each gender."""
+    """Count correct and judged items of each gender."""
     agrees = result.agrees(kind)
     return [
         float(value)
@@ -134,7 +136,7 @@ def agreement_table(results: Sequence[AgreementResult]) -> str:
     summary = agreement_summary(results)
     kinds = list(results[0].translations)
     lines = [
-        "% of pronouns that agree with the article the model itself gave the noun, [95% interval];",
+        "% of pronouns that agree with the article that the model chose for the noun, [95% interval];",
         "context: the item's own, another item's, none",
         "",
         f"{'back':<6}{'gender':<8}{'items':>6}{'judged':>8}  " + "".join(f"{kind:<20}" for kind in kinds),
@@ -149,7 +151,7 @@ def agreement_table(results: Sequence[AgreementResult]) -> str:
 
 
 def agreement_json(results: Sequence[AgreementResult]) -> dict[str, Any]:
-    """Return the summary, and for every item in the order of the suite what was found."""
+    """Return the summary, and the results of all items in the order of the suite."""
     items = [
         {
             "opening": result.opening,

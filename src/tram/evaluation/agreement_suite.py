@@ -1,12 +1,12 @@
-"""The maker of agreement probes: documents put together from real sentences, with nouns that training never pairs.
+"""Construction of agreement probes: documents composed of real sentences, with nouns that training does not use.
 
     items = make_agreement(read_parallel("train.en.xz", "train.de.xz"), load_language("en"), load_language("de"))
 
-Three kinds of short sentences are collected. *Nouns*: the source opens with a determiner, a noun and a singular verb,
-the target with an article that shows a gender, the noun and a singular verb. *Its*: the source opens with "it" and has
-no other third person; the target has one pronoun, and it is not the neuter, which may refer to nothing. *Fillers*: the
-source opens with the first person. Nouns and its are those that `tram.text.held_out` keeps from training. *Passages*
-are the first sentences of documents, as they are: with them the noun comes up in the middle of a text.
+Three kinds of short sentences are collected. *Nouns*: the source starts with a determiner, a noun and a singular verb,
+the target with an article that shows a gender, the noun and a singular verb. *Its*: the source starts with "it" and has
+no other third person; the target has one pronoun, which is not neuter, because a neuter may be expletive. *Fillers*:
+the source starts with the first person. Nouns and its are those that `tram.text.held_out` keeps from training.
+*Passages* are the unchanged first sentences of documents, so that the noun appears in the middle of a text.
 """
 
 import re
@@ -24,7 +24,7 @@ from tram.text.held_out import held_out_noun, held_out_sentence
 
 T = TypeVar("T")
 Words = Literal["held-out", "first-half", "second-half", "all"]
-"""Which nouns and sentences serve: those that training leaves out, one half of them, or all."""
+"""The nouns and sentences to use: those that training leaves out, one half of them, or all."""
 
 LONGEST = 75  # characters of a source sentence
 WHOLE = re.compile(
@@ -34,7 +34,7 @@ WHOLE = re.compile(
 
 @dataclass
 class Sentences:
-    """The sentences that items are made of, none twice."""
+    """The sentences that items are composed of, without duplicates."""
 
     nouns: dict[Gender, list[tuple[str, str, str]]] = field(default_factory=lambda: {gender: [] for gender in GENDERS})
     """Source sentence, its noun, the target noun."""
@@ -50,42 +50,42 @@ def collect(
     words: Words = "held-out",
     before: int = 0,
 ) -> Sentences:
-    """Read documents and keep the sentences that serve.
+    """Read documents and collect suitable sentences.
 
-    words: which nouns and sentences with "it"; before: how many sentences a passage has.
+    words: which nouns and sentences with "it" to use; before: the number of sentences of a passage.
     """
-    found, known = Sentences(), set[str]()
+    sentences, known = Sentences(), set[str]()
     for document in documents:
         passage = tuple(document.source[:before])
         if len(passage) == before and all(0 < len(sentence) <= 2 * LONGEST for sentence in passage):
-            found.passages.append(passage)
+            sentences.passages.append(passage)
         for english, german in zip(document.source, document.target, strict=True):
             if len(english) > LONGEST or english in known or not WHOLE.fullmatch(english.strip()):
                 continue
             known.add(english)
-            _sort(found, english.strip(), german.strip(), source, target, words)
-    return found
+            _sort(sentences, english.strip(), german.strip(), source, target, words)
+    return sentences
 
 
-def _sort(found: Sentences, english: str, german: str, source: Language, target: Language, which: Words) -> None:
+def _sort(sentences: Sentences, english: str, german: str, source: Language, target: Language, which: Words) -> None:
     words = tokens(english.lower(), words_only=True)
     third = source.group("third_person").intersection(words)
     every, half = which == "all", {"first-half": 1, "second-half": 2}.get(which)
     if third:
         usable = third == source.group("neuter") and is_referential(english, german, source, target)
         if usable and (every or held_out_sentence(english, half)):
-            found.its.append(english)
+            sentences.its.append(english)
         return
     noun, subject = subject_noun(english, source), target.subject(german)
     if noun is not None and subject is not None and subject.gender is not None:
         if _singular(german, subject.noun, target) and (every or held_out_noun(subject.noun, half)):
-            found.nouns[subject.gender].append((english, noun, subject.noun))
+            sentences.nouns[subject.gender].append((english, noun, subject.noun))
     elif words[0] in source.group("first_person") and len(words) > 3 and not source.group("second_person") & set(words):
-        found.fillers.append(english)
+        sentences.fillers.append(english)
 
 
 def subject_noun(sentence: str, source: Language) -> str | None:
-    """Return the noun of a sentence that opens with a determiner, one or two words and a singular verb."""
+    """Return the noun of a sentence that starts with a determiner, one or two words and a singular verb."""
     words = tokens(sentence)
     if not words or words[0].lower() not in source.group("determiners"):
         return None
@@ -104,7 +104,7 @@ def _singular(german: str, noun: str, target: Language) -> bool:
 
 
 def is_referential(english: str, german: str, source: Language, target: Language) -> bool:
-    """Whether "it" is a thing that its sentence does not name, and the pronoun a masculine or feminine subject."""
+    """Return whether "it" is a thing that its sentence does not name, and the pronoun is a non-neuter subject."""
     words, translated = tokens(english.lower(), words_only=True), tokens(german, words_only=True)
     neuter = source.group("neuter")
     if sum(word in neuter for word in words) != 1 or words[0] not in neuter or len(words) < 4:
@@ -115,8 +115,8 @@ def is_referential(english: str, german: str, source: Language, target: Language
         return False
     forms = target.pronouns["nominative"]
     lower = [translated[0].lower(), *translated[1:]] if translated else []
-    found = [gender for gender, form in forms.items() for word in lower if word == form]
-    return len(found) == 1 and found[0] != "n" and lower.index(forms[found[0]]) < 3
+    matches = [gender for gender, form in forms.items() for word in lower if word == form]
+    return len(matches) == 1 and matches[0] != "n" and lower.index(forms[matches[0]]) < 3
 
 
 def make_agreement(
@@ -129,38 +129,38 @@ def make_agreement(
     words: Words = "held-out",
     before: int = 0,
 ) -> list[AgreementItem]:
-    """Make so many items for each distance, balanced over the genders of the target's nouns.
+    """Make items for each distance, balanced over the genders of the target's nouns.
 
-    before: sentences of a real document before the noun's
+    before: number of sentences of a real document before the noun's sentence
     """
-    found = collect(documents, source, target, words, before)
-    if not found.passages:
+    sentences = collect(documents, source, target, words, before)
+    if not sentences.passages:
         raise InputError(
             f"no document begins with {before} sentences of at most {2 * LONGEST} characters; ask for fewer"
         )
-    lacking = [gender for gender in GENDERS if not found.nouns[gender]]
-    if lacking or not found.its or (max(distances) > 1 and len(found.fillers) < max(distances)):
-        nouns = sum(map(len, found.nouns.values()))
+    lacking = [gender for gender in GENDERS if not sentences.nouns[gender]]
+    if lacking or not sentences.its or (max(distances) > 1 and len(sentences.fillers) < max(distances)):
+        nouns = sum(map(len, sentences.nouns.values()))
         raise InputError(
             f"the documents have {nouns} sentences with a noun (none of gender {', '.join(lacking) or '-'}), "
-            f"{len(found.its)} with a pronoun and {len(found.fillers)} others that serve; give more documents"
+            f"{len(sentences.its)} with a pronoun and {len(sentences.fillers)} suitable others; give more documents"
         )
     random = Random(seed)
-    draw_it = _in_turn(found.its, random)
-    draw_noun = {gender: _in_turn(_evenly(found.nouns[gender], random), random) for gender in GENDERS}
+    draw_it = _in_turn(sentences.its, random)
+    draw_noun = {gender: _in_turn(_evenly(sentences.nouns[gender], random), random) for gender in GENDERS}
     made = []
     for distance in distances:
         for number in range(items):
             opening, noun, _ = draw_noun[GENDERS[number % len(GENDERS)]]()
-            fillers = random.sample(found.fillers, distance - 1)
-            passage = random.choice(found.passages) if before else ()
+            fillers = random.sample(sentences.fillers, distance - 1)
+            passage = random.choice(sentences.passages) if before else ()
             context = (*passage, opening, *fillers)
             made.append(AgreementItem(source_context=context, source=draw_it(), antecedent=noun, before=before))
     return made
 
 
 def _evenly(nouns: list[tuple[str, str, str]], random: Random, most: int = 3) -> list[tuple[str, str, str]]:
-    """Keep at most so many sentences for each noun, so that no frequent noun decides."""
+    """Keep at most `most` sentences for each noun, so that frequent nouns do not dominate."""
     count = Counter[str]()
     kept = []
     for entry in random.sample(nouns, len(nouns)):
@@ -171,7 +171,7 @@ def _evenly(nouns: list[tuple[str, str, str]], random: Random, most: int = 3) ->
 
 
 def _in_turn(entries: Sequence[T], random: Random) -> Callable[[], T]:
-    """Return a function that returns every entry once, in random order, before any comes again."""
+    """Return a function that returns all entries in random order before it repeats any."""
     waiting: list[T] = []
 
     def draw() -> T:

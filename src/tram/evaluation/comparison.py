@@ -1,9 +1,9 @@
-"""Two models on the same suite: the difference of their shares, paired by item, with an interval over documents.
+"""Comparison of two models on the same suite: the difference of their shares, paired by item, with intervals.
 
     differences = compare_suites(read_results("memory.json"), read_results("control.json"))
     print(differences_table(differences))
 
-Input are the files that `tram contrast --json` writes. An item that one of the models leaves unjudged is left out for
+The input is files written by `tram contrast --json`. Items that are unjudged for one of the models are left out for
 both.
 """
 
@@ -23,7 +23,7 @@ from tram.files import read_json
 
 @dataclass(frozen=True)
 class ShareDifference:
-    """A share minus the baseline's, over the items (or documents) of both; None where nothing can be drawn."""
+    """A share minus the baseline's, over the items (or documents) of both; None where resampling is not possible."""
 
     items: int
     value: float
@@ -35,15 +35,15 @@ class ShareDifference:
 
 
 def read_results(path: Path | str) -> dict[str, Any]:
-    """Read what `tram contrast --json` wrote."""
+    """Read a result of `tram contrast --json`."""
     value = _read_json(path, "tram contrast SUITE --json")
     if isinstance(value, dict) and isinstance(value.get("items"), list):
         return value
-    raise InputError(f"{path}: is no result of `tram contrast`; write it with `tram contrast SUITE --json`")
+    raise InputError(f"{path}: is not a result of `tram contrast`; write it with `tram contrast SUITE --json`")
 
 
 def read_address(path: Path | str) -> dict[str, Any]:
-    """Read the form of address that `tram evaluate --json` wrote."""
+    """Read the form of address from a result of `tram evaluate --json`."""
     value = _read_json(path, "tram evaluate SOURCE REFERENCE --json")
     try:
         address: dict[str, Any] = value["measures"]["address"]
@@ -60,36 +60,36 @@ def _read_json(path: Path | str, command: str) -> Any:
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; write it with `{command}`") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); write it anew with `{command}`") from None
+        raise InputError(f"{path}: cannot be read ({error}); write it again with `{command}`") from None
 
 
 def compare_suites(
     results: Mapping[str, Any], baseline: Mapping[str, Any], documents: Sequence[str | None] | None = None
 ) -> dict[str, ShareDifference]:
-    """Compare two models with the items' own context: shares of right items and, where asked for, of right forms.
+    """Compare two models with the items' own context: shares of correct items and, if available, of correct forms.
 
-    documents: where each item is from, in the order of the suite.
+    documents: the document of each item, in the order of the suite.
     """
     own, other = judgements(results), judgements(baseline)
-    sizes = {len(found) for found in (*own.values(), *other.values())}
+    sizes = {len(judged) for judged in (*own.values(), *other.values())}
     if len(sizes) > 1 or not own.keys() & other.keys():
         raise InputError("the two results are not of one suite; run `tram contrast` on the same suite with both models")
     return {name: difference(own[name], other[name], documents) for name in own if name in other}
 
 
 def judgements(results: Mapping[str, Any]) -> dict[str, list[bool | None]]:
-    """Return for each item whether it is right after its own context, None if unjudged; also its form of address."""
+    """Return, for each item, whether it is correct with its own context (None: unjudged); also its form of address."""
     items = results["items"]
-    found = {"right": [_own(item["right"]) for item in items]}
+    judged = {"right": [_own(item["right"]) for item in items]}
     if any(item.get("expected_form") for item in items):
-        found["form"] = [
+        judged["form"] = [
             None if (shown := _own(item["forms"])) is None else shown == item["expected_form"] for item in items
         ]
-    return found
+    return judged
 
 
 def _own(value: Any) -> Any:
-    """Return the entry of the own context, if there are several."""
+    """Return the entry of the item's own context, if there are several."""
     return value.get("own") if isinstance(value, Mapping) else value
 
 
@@ -116,16 +116,16 @@ def difference(
 
 
 def compare_address(own: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, ShareDifference]:
-    """Compare the form of address of two models on the same documents, as `tram evaluate --json` wrote it."""
-    found = {}
+    """Compare the form of address of two models on the same documents, from results of `tram evaluate --json`."""
+    differences = {}
     for name, (rows, formula) in SHARES.items():
         first, second = (np.asarray(value["own"]["counts"][rows], dtype=np.float64) for value in (own, baseline))
         if first.shape != second.shape:
             raise InputError("the two results are not of the same documents; evaluate both models on the same files")
         compared = _paired(first, second, formula)
         if compared is not None:
-            found[name] = compared
-    return found
+            differences[name] = compared
+    return differences
 
 
 def _paired(first: Values, second: Values, formula: Formula) -> ShareDifference | None:
@@ -143,16 +143,16 @@ def _paired(first: Values, second: Values, formula: Formula) -> ShareDifference 
 
 
 def differences_table(differences: Mapping[str, ShareDifference], unit: str = "items") -> str:
-    """Return a line for each share that two models can be compared by; unit: what was counted."""
+    """Return a table with a line for each share; unit: what was counted."""
     lines = ["minus the baseline, own context, points [95% interval over documents]", ""]
-    for name, found in differences.items():
-        values = f"{100 * found.value:.1f} - {100 * found.baseline:.1f} = {100 * found.difference:+.1f}"
-        if found.low is not None and found.high is not None:
-            values += f" [{100 * found.low:+.1f}, {100 * found.high:+.1f}], p = {found.p:.3f}"
-        lines.append(f"{name:<12}{found.items:>6,} {unit}  {values}")
+    for name, each in differences.items():
+        values = f"{100 * each.value:.1f} - {100 * each.baseline:.1f} = {100 * each.difference:+.1f}"
+        if each.low is not None and each.high is not None:
+            values += f" [{100 * each.low:+.1f}, {100 * each.high:+.1f}], p = {each.p:.3f}"
+        lines.append(f"{name:<12}{each.items:>6,} {unit}  {values}")
     return "\n".join(lines)
 
 
 def differences_json(differences: Mapping[str, ShareDifference]) -> dict[str, Any]:
-    """Return all of it for JSON."""
-    return {name: asdict(found) for name, found in differences.items()}
+    """Return the differences as values that `json` can write."""
+    return {name: asdict(each) for name, each in differences.items()}

@@ -1,9 +1,9 @@
-"""Whose context a sentence is translated after: its own, that of another item or document, or none.
+"""The context in which a sentence is translated: its own, that of another item or document, or none.
 
-    others([("a",), ("a",), ("b",)], seed=1)            # for each place, a place with another context
+    others([("a",), ("a",), ("b",)], seed=1)            # for each index, the index of another context
     found, answers = translate_contexts(translator, contexts, sources)       # answers["own"], ["other"], ["none"]
 
-"other" is the control of every measure: the memory is as full as with the own context, but knows nothing that helps.
+"other" is the control of every measure: the memory is as full as with the item's own context, but not helpful.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,17 +20,17 @@ CONTEXTS: tuple[ContextOf, ...] = ("own", "other", "none")
 
 
 def others(contexts: Sequence[Hashable], cells: Sequence[Hashable] | None = None, seed: int = 1) -> list[int]:
-    """For each item, choose another one whose context differs: of the same cell if possible, else of any.
+    """Choose, for each item, another one with a different context: of the same cell if possible, otherwise any.
 
-    Within a cell every item gives its context once, unless one context is that of more than half of the cell. An item
-    keeps its own place only if all items have the same context.
+    Within a cell, the context of every item is used once, unless more than half of the cell share one context. An item
+    keeps its own context only if all items have the same one.
     """
     random = Random(seed)
     chosen = list(range(len(contexts)))
     for numbers in _groups(cells or [None] * len(contexts), random):
         groups = _groups([contexts[number] for number in numbers], random)
         ordered = [numbers[place] for group in sorted(groups, key=len, reverse=True) for place in group]
-        shift = max(map(len, groups))  # equal contexts are neighbours: none is so far from an equal one
+        shift = max(map(len, groups))  # equal contexts are adjacent, so this shift never maps one to an equal one
         for place, number in enumerate(ordered):
             giver = ordered[(place + shift) % len(ordered)]
             if contexts[giver] == contexts[number]:
@@ -40,7 +40,7 @@ def others(contexts: Sequence[Hashable], cells: Sequence[Hashable] | None = None
 
 
 def _groups(keys: Sequence[Hashable], random: Random) -> list[list[int]]:
-    """Group places by key, groups and members in random order."""
+    """Group indices by key, groups and members in random order."""
     groups: dict[Hashable, list[int]] = {}
     for place in random.sample(range(len(keys)), len(keys)):
         groups.setdefault(keys[place], []).append(place)
@@ -62,15 +62,17 @@ def translate_contexts(
     cells: Sequence[Hashable] | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> tuple[list[list[str]], dict[ContextOf, list[str]]]:
-    """Translate contexts, and each source after its own context, after another one's and alone.
+    """Translate contexts, and each source after its own context, after another one, and alone.
 
-    Return the translations of the contexts and, for each kind of context, those of the sources. A context is translated
-    once, whatever follows it; the memory takes in what was generated. `advance` is told of sentences that are done.
-    A model without memory translates a source alike after any context, and therefore once.
+    Return the translations of the contexts and, for each kind of context, those of the sources. Each context is
+    translated once; the memory reads the generated translations. `advance` is called with the number of finished
+    sentences. For a model without memory, the context makes no difference, and each source is translated once.
     """
     different = list(dict.fromkeys(map(tuple, contexts)))
     states = [translator.start() for _ in different]
-    found = list(translator.translate_documents([list(context) for context in different], advance, states=states))
+    translations = list(
+        translator.translate_documents([list(context) for context in different], advance, states=states)
+    )
     places = {context: place for place, context in enumerate(different)}
     own = [places[tuple(context)] for context in contexts]
     answers: dict[ContextOf, list[str]] = {}
@@ -86,7 +88,7 @@ def translate_contexts(
         answers[kind] = [
             text for (text,) in translator.translate_documents([[source] for source in sources], advance, states=after)
         ]
-    return [found[place] for place in own], answers
+    return [translations[place] for place in own], answers
 
 
 def translate_after_others(
@@ -95,20 +97,20 @@ def translate_after_others(
     gold: Sequence[Sequence[str]] | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> list[list[str]]:
-    """Translate every sentence after as many sentences of other documents as its own document has before it.
+    """Translate every sentence after as many sentences of other documents as precede it in its own document.
 
-    The memory takes in what it generates for those, or their reference translations if `gold` is given.
+    The memory reads the generated translations of these, or their reference translations if `gold` is given.
     """
     follows = _streams(documents, documents)
     targets = None if gold is None else _streams(documents, gold)
     states = [translator.start() for _ in documents]
-    found: list[list[str]] = [[] for _ in documents]
+    translations: list[list[str]] = [[] for _ in documents]
     for place in range(max(map(len, documents), default=0)):
         active = [number for number, document in enumerate(documents) if len(document) > place]
         wanted = [[documents[number][place]] for number in active]
         forks = [states[number].fork() for number in active]
         for number, (text,) in zip(active, translator.translate_documents(wanted, advance, states=forks), strict=True):
-            found[number].append(text)
+            translations[number].append(text)
         active = [number for number in active if len(documents[number]) > place + 1]
         if targets is None:
             read = [[follows[number][place]] for number in active]
@@ -116,11 +118,11 @@ def translate_after_others(
         else:
             for number in active:
                 translator.read([follows[number][place]], [targets[number][place]], states[number])
-    return found
+    return translations
 
 
 def _streams(documents: Sequence[Sequence[str]], texts: Sequence[Sequence[str]]) -> list[list[str]]:
-    """For each document, the texts of the documents behind it, at least as long as it is; cyclic, itself left out."""
+    """Return, for each document, the texts of the following documents (cyclic, itself left out), at least as long."""
     if len(documents) < 2:
         raise InputError("another document's context needs at least two documents; give more, or leave it out")
     streams = []

@@ -1,10 +1,10 @@
-"""Contrastive scoring: whether a model finds the reference more probable than wrong translations, given the context.
+"""Contrastive scoring: whether the reference is more probable than incorrect translations, given the context.
 
     results = score_suite(translator, read_suite("suite.jsonl"), "gold")
     results[0].right                           # the reference is more probable than all variants
 
-A context is read only once: all variants of an item, and all items that share the context, continue from the same
-carried state. Batches are bounded in tokens, so that contexts of any length fit.
+Each context is read only once: all variants of an item, and all items that share the context, continue from the same
+carried state. Batches have a token budget, so that contexts of any length fit.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from tram.translation.lockstep import Cursor, History, Ids
 from tram.translation.translator import Translator
 from tram.translation.unit_lockstep import UnitCursor
 
-BATCH_TOKENS = 2048  # of one pass through the model
+BATCH_TOKENS = 2048  # per pass through the model
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def score_suite(
 ) -> list[ItemResult]:
     """Score every item after its context.
 
-    history: what the model reads of the context: its sentences with their reference translations (gold), with the
-    model's own translations (generated), or nothing. A sentence model reads nothing in any case. tokens: the
-    approximate number of tokens of one pass through the model. advance: called with the number of items that are done.
+    history: the target side of the context: reference translations (gold), the model's own translations (generated),
+    or no context at all. A sentence model never reads context. tokens: the approximate number of tokens per pass
+    through the model. advance: called with the number of finished items.
     """
     history = history if translator.has_context else "none"
-    found: dict[int, list[float]] = {}
+    scores_by_item: dict[int, list[float]] = {}
     contexts = sorted(
         _contexts(translator, items, history), key=lambda context: (len(context.sources), context.longest)
     )
@@ -66,10 +66,13 @@ def score_suite(
         cost = costs_of_sums([context.longest for context in contexts])
         for part in slices_within(cost, len(contexts), tokens):
             for question, scores in _answers(translator, contexts[part], tokens):
-                found[question.number] = scores
+                scores_by_item[question.number] = scores
                 if advance is not None:
                     advance(1)
-    return [ItemResult(item, found[number][0], tuple(found[number][1:])) for number, item in enumerate(items)]
+    return [
+        ItemResult(item, scores_by_item[number][0], tuple(scores_by_item[number][1:]))
+        for number, item in enumerate(items)
+    ]
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class _Context:
 
 
 def _contexts(translator: Translator, items: Sequence[ContrastiveItem], history: History) -> Iterable[_Context]:
-    """Return the different contexts, each with its items, as ids."""
+    """Return the distinct contexts, each with its items, as ids."""
     source_texts = [item.source for item in items]
     target_texts = [text for item in items for text in (item.reference, *item.contrastive)]
     if history != "none":
@@ -140,7 +143,7 @@ def _context(key: tuple[tuple[str, ...], ...], sources: dict[str, Ids], targets:
 
 
 def _ids(translator: Translator, texts: Iterable[str], side: Side) -> dict[str, Ids]:
-    """Return every different text as ids, truncated where it is too long for the model; a blank one has none."""
+    """Return every distinct text as ids, truncated if it is too long for the model; blank texts have none."""
     different = list(dict.fromkeys(texts))
     longest = translator.longest
     ids = translator.text.encode(different, side)
@@ -166,13 +169,13 @@ def _answers(
     cost = costs_of_sums([question.size for _, question in pairs])
     for part in slices_within(cost, len(pairs), tokens):
         rows, questions = zip(*pairs[part], strict=True)
-        own = state.select(torch.tensor(rows, device=model.device))
+        states = state.select(torch.tensor(rows, device=model.device))
         after = None if histories is None else [histories[row] for row in rows]
-        yield from zip(questions, _score(translator, questions, own, after), strict=True)
+        yield from zip(questions, _score(translator, questions, states, after), strict=True)
 
 
 def _histories(translator: Translator, units: Units, contexts: Sequence[_Context]) -> list[list[Pair]]:
-    """Return what a unit after each context may see; contexts without targets are translated."""
+    """Return the history of each context for the next unit; contexts without targets are translated."""
     if any(context.targets is None for context in contexts):
         cursors = [UnitCursor(row, context.sources, State.empty()) for row, context in enumerate(contexts)]
         for _ in translator.lockstep().run(cursors):
@@ -194,8 +197,8 @@ def _read(translator: Translator, contexts: Sequence[_Context], tokens: int) -> 
         sources = document_ids([[special.source(ids) for ids in context.sources[block]] for context in contexts])
         encoded = model.encode(sources.to(model.device), state)
         if model.decoder.contexts():
-            given = [[special.decoder_input(ids) for ids in (context.targets or [])[block]] for context in contexts]
-            state = model.forced_decode(encoded, document_ids(given).to(model.device), state).state
+            inputs = [[special.decoder_input(ids) for ids in (context.targets or [])[block]] for context in contexts]
+            state = model.forced_decode(encoded, document_ids(inputs).to(model.device), state).state
         else:
             state |= encoded.state
     return state
@@ -215,8 +218,8 @@ def _score(
 ) -> list[list[float]]:
     """Return the log-probabilities of the targets of every question; its source is encoded once for all of them.
 
-    Targets that are the same ids are scored once, so that rounding cannot decide between them. histories: what precedes
-    each question in its unit; those ids are read and not scored.
+    Identical targets are scored once, so that rounding cannot make a difference. histories: the pairs before each
+    question in its unit; their ids are read but not scored.
     """
     model, special = translator.model, translator.special
     source_ids, given = [question.source for question in questions], [Ids() for _ in questions]
@@ -233,18 +236,18 @@ def _score(
     unscored = [[PAD] * len(ids) for ids in given]
     targets = [[*special.target_prefix, *unscored[n], *ids, special.end] for n, ids in rows]
     labels = document_ids([[ids] for ids in targets]).to(model.device)
-    done = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
-    row = done.layout.rows // done.layout.shape[2]
+    decoded = model.forced_decode(repeated(encoded, owners), inputs, state.select(owners))
+    row = decoded.layout.rows // decoded.layout.shape[2]
     scores = torch.zeros(len(rows), dtype=torch.float64, device=model.device)
-    packed = done.layout.pack(labels)
-    log_probs = model.token_log_probs(done.states, packed).double()
+    packed = decoded.layout.pack(labels)
+    log_probs = model.token_log_probs(decoded.states, packed).double()
     scores.index_add_(0, row, log_probs.masked_fill(packed == PAD, 0))
-    found = dict(zip(rows, scores.tolist(), strict=True))
-    return [[found[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
+    score_of = dict(zip(rows, scores.tolist(), strict=True))
+    return [[score_of[n, tuple(ids)] for ids in question.targets] for n, question in enumerate(questions)]
 
 
 def repeated(encoded: Encoded, owners: Tensor) -> Encoded:
-    """Return the source states of these documents, in this order, any number of times; one sentence per document."""
+    """Return the source states of the documents `owners`, which may repeat; one sentence per document."""
     layout = Layout(encoded.layout.grid(encoded.layout.ids).index_select(0, owners))
     starts = torch.as_tensor(encoded.layout.starts, device=owners.device).index_select(0, owners)
     places = starts.repeat_interleave(layout.lengths.flatten()) + layout.positions

@@ -1,11 +1,11 @@
-"""Generative suites in the style of CTXPro: the translation of a sentence in context must have the expected word.
+"""Generative suites in the style of CTXPro: the translation of a sentence in context must contain the expected word.
 
     items = read_items("ctxpro-formality.jsonl")
     results = judge_expected(translator, items)
     print(expected_table(results))
 
-An item is right if the translation contains `expected` as a whole word, whatever its case. Where all expected words are
-pronouns of address, the forms are collapsed, too: then dir is as right as dich, because both are familiar.
+An item is correct if the translation contains `expected` as a whole word, ignoring case. If all expected words are
+pronouns of address, results by form are reported, too: then *dir* counts like *dich*, because both are familiar.
 """
 
 import re
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ExpectedItem(BaseModel):
-    """A sentence after its context, and the word that only a translation that knows the context has."""
+    """A sentence with its context, and the word that a translation needs context to choose."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,13 +38,13 @@ class ExpectedItem(BaseModel):
     document: str | None = None
 
     def right(self, translation: str) -> bool:
-        """Whether a translation contains the expected word."""
+        """Return whether a translation contains the expected word."""
         return re.search(rf"(?<!\w){re.escape(self.expected)}(?!\w)", translation, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)
 class ExpectedResult:
-    """The translations of an item after each kind of context, and their forms of address, if it asks for one."""
+    """The translations of an item with each kind of context, and their forms of address if it is about these."""
 
     item: ExpectedItem
     translations: dict[ContextOf, str]
@@ -58,22 +58,22 @@ def judge_expected(
     which: Sequence[ContextOf] = CONTEXTS,
     advance: Callable[[int], None] | None = None,
 ) -> list[ExpectedResult]:
-    """Translate every item after the contexts asked for.
+    """Translate every item with each requested kind of context.
 
-    Another's context comes from any item: within a rule it would often decide for the same word.
+    "Other" contexts come from any item: within one rule, they would often lead to the same word.
     """
     contexts, sources = [item.source_context for item in items], [item.source for item in items]
     _, answers = translate_contexts(translator, contexts, sources, which, advance=advance)
     target = find_language(translator.text.target_language)
     source = find_language(translator.text.source_language)
     translations = [{kind: answers[kind][number] for kind in which} for number in range(len(items))]
-    return [judged(item, found, target, source) for item, found in zip(items, translations, strict=True)]
+    return [judged(item, by_context, target, source) for item, by_context in zip(items, translations, strict=True)]
 
 
 def judged(
     item: ExpectedItem, translations: dict[ContextOf, str], target: Language | None, source: Language | None
 ) -> ExpectedResult:
-    """Find the forms of address of an item's translations, if the expected word is one and the rules are known."""
+    """Find the forms of address of an item's translations, if the expected word is one and there are rules for it."""
     wanted = None if target is None or target.address is None else target.address.form_of_word(item.expected)
     if wanted is None or target is None:
         return ExpectedResult(item, translations)
@@ -82,10 +82,10 @@ def judged(
 
 
 def expected_summary(results: Sequence[ExpectedResult]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Shares of right items: all, by rule and, for forms of address, with the forms collapsed.
+    """Return the shares of correct items: all, by rule and, for forms of address, by form instead of word.
 
-    form: items whose translation shows the expected form; form if shown: of those that show one; balanced: the mean
-    of the latter over the forms.
+    form: items whose translation shows the expected form; form if shown: the same, of those that show any form;
+    balanced: the mean of the latter over the forms.
     """
     groups = {"all": list(results)}
     for rule in sorted({result.item.rule for result in results if result.item.rule}):
@@ -113,7 +113,7 @@ def _share(results: Sequence[ExpectedResult], kind: ContextOf) -> Share:
 
 
 def _form_counts(result: ExpectedResult, kind: ContextOf, names: Sequence[str]) -> list[float]:
-    """For each expected form: translations that show it, that show any, and all."""
+    """Count, for each expected form, the translations that show it, those that show any form, and all."""
     shown = None if result.forms is None else result.forms[kind]
     counts = [float(shown == result.expected_form), float(shown is not None), 1.0]
     return [value if name == result.expected_form else 0.0 for name in names for value in counts]
@@ -148,7 +148,7 @@ def expected_table(results: Sequence[ExpectedResult]) -> str:
 
 
 def expected_json(results: Sequence[ExpectedResult]) -> dict[str, Any]:
-    """Return the summary, and for every item in the order of the suite what was found."""
+    """Return the summary, and the results of all items in the order of the suite."""
     items = [
         {
             "translations": result.translations,

@@ -1,10 +1,10 @@
-"""Rules of a language that the measures of context need, read from the data files in `languages/`.
+"""Language rules for the context measures, read from the data files in `languages/`.
 
     german = load_language("de")
     german.pronoun_gender("er")                 # "m"
     german.subject("Der kleine Schlüssel ist weg.")      # Subject(gender="m", noun="Schlüssel")
 
-Another language is another file. A section that a file does not have is refused by name when a measure asks for it.
+To add a language, add a file. If a measure needs a section that a file lacks, the error names the section.
 """
 
 import re
@@ -33,7 +33,7 @@ def _pattern(value: Any) -> Any:
     try:
         return re.compile(value, re.VERBOSE) if isinstance(value, str) else value
     except re.error as error:
-        raise ValueError(f"is no regular expression ({error})") from None
+        raise ValueError(f"is not a regular expression ({error})") from None
 
 
 Words = Annotated[frozenset[str], BeforeValidator(_split)]
@@ -46,14 +46,14 @@ class _Section(BaseModel):
 
 
 class Possessives(_Section):
-    """Possessive pronouns: a stem for the owner's gender, an ending for what is owned."""
+    """Possessive pronouns: a stem for the possessor's gender, an ending for the possessed noun."""
 
     stems: ByGender
     endings: tuple[str, ...]
 
 
 class AddressForm(_Section):
-    """How a form of address shows: anywhere, inside a sentence, or if the source agrees; its pronouns."""
+    """Patterns of a form of address: anywhere, inside a sentence, or if the source agrees; and its pronouns."""
 
     anywhere: Pattern | None = None
     inside: Pattern | None = None
@@ -70,12 +70,12 @@ class AddressRules(_Section):
     forms: dict[str, AddressForm]
 
     def form_of_word(self, word: str) -> str | None:
-        """Return the form that a single pronoun belongs to, None if it is no pronoun of address."""
+        """Return the form that a pronoun belongs to, None if it is not a pronoun of address."""
         return next((name for name, form in self.forms.items() if word.lower() in form.words), None)
 
 
 class PronounItemRules(_Section):
-    """What the maker of contrastive items with pronouns must know of one side."""
+    """Rules of one side for making contrastive items with pronouns."""
 
     third_person: Words = frozenset()
     subjects: Words = frozenset()
@@ -88,7 +88,7 @@ class PronounItemRules(_Section):
 
 @dataclass(frozen=True)
 class Subject:
-    """A noun phrase that opens a sentence. gender: None where its form shows none, or where it is plural."""
+    """A noun phrase that starts a sentence. gender: None if its form shows none, or if it is plural."""
 
     noun: str
     gender: Gender | None
@@ -118,7 +118,7 @@ class Language(_Section):
     stem: int = 4
 
     def need(self, section: str) -> Any:
-        """Return a section; refuse a language whose file has none."""
+        """Return a section; raise InputError if the language's file does not have it."""
         value = getattr(self, section)
         if not value:
             raise InputError(
@@ -128,7 +128,7 @@ class Language(_Section):
         return value
 
     def group(self, name: str) -> frozenset[str]:
-        """Return a group of words of a source language; refuse a file without it."""
+        """Return a group of words of a source language; raise InputError if the file does not have it."""
         words: dict[str, frozenset[str]] = self.need("words")
         if name not in words:
             raise InputError(
@@ -137,7 +137,7 @@ class Language(_Section):
         return words[name]
 
     def stem_of(self, word: str) -> str:
-        """Return a word in lower case without its ending and marks on letters: Bäume → baum. Rough, but stable."""
+        """Return a rough stem of a word: lower case, without ending and diacritics, as in Bäume → baum."""
         lower = "".join(c for c in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(c))
         found: str | None = ""
         while found is not None:  # Systeme → system → syst, as System
@@ -152,11 +152,11 @@ class Language(_Section):
 
         The dative is left out: German "ihr" and "ihm" belong to two genders or are other words, too.
         """
-        found: dict[str, set[Gender]] = {}
+        genders_of_form: dict[str, set[Gender]] = {}
         for forms in (forms for case, forms in self.need("pronouns").items() if case != "dative"):
             for gender, form in forms.items():
-                found.setdefault(form, set()).add(gender)
-        return {form: next(iter(genders)) for form, genders in found.items() if len(genders) == 1}
+                genders_of_form.setdefault(form, set()).add(gender)
+        return {form: next(iter(genders)) for form, genders in genders_of_form.items() if len(genders) == 1}
 
     def pronoun_gender(self, word: str) -> Gender | None:
         """Return the gender that a third-person pronoun shows; None for other words and forms shared by genders."""
@@ -165,7 +165,7 @@ class Language(_Section):
     def first_pronoun(self, sentence: str) -> Gender | None:
         """Return the gender of a sentence's first third-person pronoun, None without one.
 
-        A capital letter counts at the start of the sentence only: elsewhere it is another word (German Sie).
+        Capitalised pronouns count only at the start of the sentence: elsewhere they are other words (German Sie).
         """
         for number, token in enumerate(tokens(sentence, words_only=True)):
             gender = self.pronoun_gender(token.lower() if number == 0 else token)
@@ -174,7 +174,7 @@ class Language(_Section):
         return None
 
     def subject(self, sentence: str) -> Subject | None:
-        """Return the noun phrase with a determiner that opens a sentence, None if it opens otherwise."""
+        """Return the noun phrase with a determiner at the start of a sentence, None if there is none."""
         noun = self.need("noun")
         words = tokens(sentence)
         while words and not words[0][0].isalnum():
@@ -201,12 +201,12 @@ class Language(_Section):
 
 
 def tokens(sentence: str, words_only: bool = False) -> list[str]:
-    """Cut a sentence into words and single other characters."""
+    """Split a sentence into words and single other characters."""
     return re.findall(r"\w+" if words_only else r"\w+|[^\w\s]", sentence)
 
 
 def find_language(code: str) -> Language | None:
-    """Read the rules of a language if there are some."""
+    """Read the rules of a language; None if there are none."""
     return load_language(code) if (FOLDER / f"{code}.yaml").is_file() else None
 
 
@@ -222,4 +222,4 @@ def load_language(code: str) -> Language:
     try:
         return Language.model_validate({**yaml.safe_load(path.read_text("utf-8")), "code": code})
     except (yaml.YAMLError, ValidationError, TypeError) as error:
-        raise InputError(f"{path}: is no file of language rules ({error}); compare it with de.yaml") from None
+        raise InputError(f"{path}: is not a file of language rules ({error}); compare it with de.yaml") from None

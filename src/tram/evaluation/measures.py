@@ -1,10 +1,10 @@
-"""What context is worth on free output: form of address and terms, after the own, another document's and no context.
+"""Context measures on free output: form of address and terms, with the document's own, another and no context.
 
     found = translations_by_context(translator, sources, hypotheses, ("own", "other", "none"))
     measured = measure("address", sources, references, found, translator.text)
     print(measured.table)
 
-A measure needs the rules of its languages (`languages/`). Where they are missing, `available` leaves it out.
+A measure needs rules for both languages (`languages/`); `available` leaves out measures without them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Documents = list[list[str]]
 MEASURES = ("address", "terms")
 _SECTIONS = {"address": ("words", "address"), "terms": ("function_words", "function_words")}
-"""What each measure needs of the source's and of the target's rules."""
+"""The sections of the source's and the target's rules that each measure needs."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ def available(source: str, target: str) -> tuple[str, ...]:
 
 
 def chosen(names: str | None, text: "TextPipeline") -> tuple[str, ...]:
-    """Read a list of measures with commas between them; None: those that are available, "none": no measure."""
+    """Parse a comma-separated list of measures; None: all that are available, "none": no measure."""
     if names is None:
         return available(text.source_language, text.target_language)
     wanted = tuple(name for name in names.split(",") if name and name != "none")
     for name in wanted:
         if name not in MEASURES:
-            raise InputError(f"--measures {name}: is no measure; choose from {', '.join(MEASURES)}, or none")
+            raise InputError(f"--measures {name}: is not a measure; choose from {', '.join(MEASURES)}, or none")
         for code, section in zip((text.source_language, text.target_language), _SECTIONS[name], strict=True):
             load_language(code).need(section)
     return wanted
@@ -68,21 +68,21 @@ def translations_by_context(
     gold: Documents | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> dict[ContextOf, Documents]:
-    """Translate documents again, every sentence after another document's context, and after none.
+    """Translate documents again, every sentence with another document's context, and with none.
 
-    own: the translations with the own context, which exist already. gold: the references, if the memory took them in.
+    own: the existing translations with the documents' own context. gold: the references, if the memory reads them.
     """
-    found: dict[ContextOf, Documents] = {}
+    translations: dict[ContextOf, Documents] = {}
     for kind in which:
         if kind == "own" or not translator.has_context:
-            found[kind] = own  # without a memory, all contexts are alike
+            translations[kind] = own  # without a memory, the context makes no difference
         elif kind == "other":
-            found[kind] = translate_after_others(translator, sources, gold, advance)
+            translations[kind] = translate_after_others(translator, sources, gold, advance)
         else:
             alone = [[sentence] for document in sources for sentence in document]
             results = iter(list(translator.translate_documents(alone, advance)))
-            found[kind] = [[next(results)[0] for _ in document] for document in sources]
-    return found
+            translations[kind] = [[next(results)[0] for _ in document] for document in sources]
+    return translations
 
 
 def measure(

@@ -4,7 +4,7 @@
     compare(baseline, system, references)                   # paired bootstrap over documents
     print(scores_table(score_systems([("base", a), ("memory", b)], references)))
 
-A score carries sacreBLEU's signature and the unit that was scored, so that numbers are compared only where they can be.
+A score includes sacreBLEU's signature and the scored unit, so that only comparable numbers are compared.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from tram.evaluation.significance import SAMPLES, SEED, Counts, Resampling, Valu
 
 Documents = list[list[str]]
 Spans = list[list[tuple[int, int]]]
-"""For each document, the runs of sentences (first, last + 1) that are scored as one segment."""
+"""For each document, the runs of sentences (start, stop) that are scored as one segment."""
 
 
 class SubwordCounter(Protocol):
@@ -39,7 +39,7 @@ class SubwordCounter(Protocol):
 class AuthorsBleu:
     """The BLEU of the paper's authors: unsmoothed, of order 4, on tokenised and truecased text.
 
-    `tokens` returns a sentence's tokens separated by spaces; without it, the text is in that form already.
+    `tokens` returns a sentence's tokens separated by spaces; without it, the text is already in that form.
     `fingerprint` names the text pipeline of `tokens` in the signature.
     """
 
@@ -231,7 +231,7 @@ def per_document_spans(documents: Documents) -> Spans:
 
 
 def runs_below(costs: Sequence[int], limit: int) -> list[tuple[int, int]]:
-    """Split sentences into runs whose costs sum to less than `limit`; a sentence that reaches it alone is a run."""
+    """Split sentences into runs whose costs sum to less than `limit`; a longer sentence is a run by itself."""
     runs: list[tuple[int, int]] = []
     start, total = 0, 0
     for index, cost in enumerate(costs):

@@ -1,4 +1,4 @@
-"""Genders of nouns, learned from the articles before them in any text of the language.
+"""Genders of nouns, learned from the articles before them in plain text.
 
 genders = NounGenders(german).learn(sentences)
 genders["Fenster"]                           # "n"; a compound has the gender of its last part: Hauptfenster
@@ -10,16 +10,15 @@ from typing import Self
 
 from tram.evaluation.language import GENDERS, Gender, Language, tokens
 
-EVIDENCE = 2  # articles seen, at least
-SHARE = 0.75  # of them that fit the gender
-MARGIN = 0.2  # by which another gender fits less
+EVIDENCE = 2  # minimum number of articles seen
+SHARE = 0.75  # minimum share of them that fit the gender
+MARGIN = 0.2  # minimum lead over any other gender
 PLURAL = "p"
-ADJECTIVE = r"[^\W\d_A-ZÄÖÜ]+(?:e|en|er|es|em)"
-PART = 4  # letters of a compound's last part, at least
+PART = 4  # minimum letters of a compound's last part
 
 
 class NounGenders:
-    """Which articles came before each noun, and what they say together."""
+    """Counts of the articles before each noun, and the genders that follow from them."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -29,7 +28,7 @@ class NounGenders:
         self.known: dict[str, Gender | None] = {}
 
     def learn(self, sentences: Iterable[str]) -> Self:
-        """Read text."""
+        """Count the articles of a text."""
         for sentence in sentences:
             words = tokens(sentence)
             for place, word in enumerate(words):
@@ -39,7 +38,7 @@ class NounGenders:
         return self
 
     def _follow(self, article: str, words: list[str]) -> None:
-        """Count the noun behind an article and at most two adjectives."""
+        """Count the noun after an article and at most two adjectives."""
         for word in words:
             if self.pattern.fullmatch(word):
                 self.seen[word][article] += 1
@@ -51,7 +50,7 @@ class NounGenders:
                 return
 
     def __getitem__(self, noun: str) -> Gender | None:
-        """Return the gender of a singular noun, None if it is not known or may be a plural."""
+        """Return the gender of a singular noun, None if it is unknown or may be a plural."""
         if noun not in self.known:
             self.known[noun] = self._judge(noun)
         return self.known[noun]

@@ -2,11 +2,11 @@
 
     perplexities(translator, sources, gold, generated)     # {"generated": …, "gold": …, "other": …, "none": …}
 
-The predicted tokens are always those of the reference. The difference is what the memory has read before: the document
+The predicted tokens are always those of the reference. What differs is what the memory has read before: the document
 with the model's own translations, with the reference translations, as much of another document, or nothing. The gap
-between the first two is the cost of the model's own mistakes. What the memory knows about a document is the gap between
-`gold` and `other`, not `none`: a model that has rarely seen an empty memory does badly with one, whether it remembers
-anything or not.
+between the first two is the cost of the model's own mistakes. The gap between `gold` and `other` measures what the
+memory contributes; the gap to `none` does not, because a model that has rarely seen an empty memory performs poorly
+with one in any case.
 """
 
 import math
@@ -34,21 +34,21 @@ def perplexities(
 ) -> dict[str, float]:
     """Return the perplexity per subword (including eos) for every kind of history.
 
-    A sentence model has only `none`; `other` needs at least two documents. advance: called with the number of sentences
-    that are done, `count_passes(translator)` times for each sentence.
+    A sentence model has only `none`; `other` needs at least two documents. advance: called with the number of finished
+    sentences, `count_passes(translator)` times for each sentence.
     """
     source, target = _encoded(translator, sources, "source"), _encoded(translator, gold, "target")
-    found = {}
+    result = {}
     if translator.model.has_context:
         own_history = _encoded(translator, generated, "target")
-        found["generated"], _ = _perplexity(translator, source, target, own_history, advance)
-        found["gold"], other = _perplexity(translator, source, target, target, advance, exchanged=len(source) > 1)
-        found |= {} if other is None else {"other": other}
-    return found | {"none": _perplexity(translator, source, target, None, advance)[0]}
+        result["generated"], _ = _perplexity(translator, source, target, own_history, advance)
+        result["gold"], other = _perplexity(translator, source, target, target, advance, exchanged=len(source) > 1)
+        result |= {} if other is None else {"other": other}
+    return result | {"none": _perplexity(translator, source, target, None, advance)[0]}
 
 
 def count_passes(translator: Translator) -> int:
-    """Return how many passes over the documents `perplexities` makes."""
+    """Return the number of passes over the documents that `perplexities` makes."""
     return 3 if translator.model.has_context else 1
 
 
@@ -88,8 +88,8 @@ def _perplexity(
             own, tokens = own + loss, tokens + count
             if advance is not None:
                 advance(sum(t < len(sources[i]) for i in group))
-    found = [math.exp(total / max(tokens, 1)) for total in (own, other)]
-    return found[0], found[1] if exchanged else None
+    values = [math.exp(total / max(tokens, 1)) for total in (own, other)]
+    return values[0], values[1] if exchanged else None
 
 
 def _step(
@@ -108,12 +108,12 @@ def _step(
     def decoder_input(sentences: list[list[int]]) -> torch.Tensor:
         return ids(special.target(sentence)[:-1] for sentence in sentences)
 
-    done = model.forced_decode(ids(map(special.source, source)), decoder_input(gold), state)
-    labels = done.layout.pack(ids(special.target(sentence)[1:] for sentence in gold))
-    loss = -model.token_log_probs(done.states, labels).sum()
+    decoded = model.forced_decode(ids(map(special.source, source)), decoder_input(gold), state)
+    labels = decoded.layout.pack(ids(special.target(sentence)[1:] for sentence in gold))
+    loss = -model.token_log_probs(decoded.states, labels).sum()
     if read is None:
         return float(loss), len(labels), State.empty()
-    after = done if read == gold else model.forced_decode(done.source, decoder_input(read), state)
+    after = decoded if read == gold else model.forced_decode(decoded.source, decoder_input(read), state)
     return float(loss), len(labels), after.state
 
 

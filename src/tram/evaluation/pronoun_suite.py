@@ -1,14 +1,13 @@
-"""The maker of contrastive items from aligned documents, in which context decides the gender of a pronoun.
+"""Construction of contrastive items from aligned documents, in which context decides the gender of a pronoun.
 
     genders = NounGenders(german).learn(sentences)
     items = make_pronouns(read_parallel("dev.en", "dev.de"), english, german, genders)
 
-An item is a sentence with "it" or "its" and no other third person, whose translation has exactly one pronoun of the
-third person. What the pronoun refers to must be in an earlier sentence: no noun before it may have its gender, and one
-of the sentences just before must have such a noun. The neuter may refer to nothing, or to an event; so it needs a
-neuter noun in the sentence before, and either that noun as its subject or a verb that takes things. Left out are
-sentences in which another gender would be right as well ("it is a file"), or in which the verb would give the answer
-away.
+An item is a sentence with "it" or "its" and no other third person, whose translation has exactly one third-person
+pronoun. Its antecedent must be in an earlier sentence: no noun before it in its own sentence may have its gender, and
+one of the sentences just before must have such a noun. A neuter pronoun may be expletive or refer to an event, so it
+needs a neuter noun in the sentence before, and either that noun as its subject or a verb that takes things. Sentences
+are left out if another gender would be correct as well ("it is a file") or if the verb gives the answer away.
 """
 
 import re
@@ -20,13 +19,13 @@ from tram.evaluation.language import GENDERS, Gender, Language, PronounItemRules
 from tram.evaluation.noun_genders import NounGenders
 from tram.evaluation.suite import ContrastiveItem
 
-BACK = 3  # sentences back in which the noun must be found; for the neuter one
-LONGEST = 300  # characters of a source sentence
+BACK = 3  # maximum distance of the noun in sentences; for a neuter, 1
+LONGEST = 300  # maximum characters of a source sentence
 
 
 @dataclass(frozen=True)
 class Pronoun:
-    """A pronoun of the target: its place among the tokens, its case or "possessive", and its forms by gender."""
+    """A pronoun of the target: its token index, its case or "possessive", and its forms by gender."""
 
     place: int
     phenomenon: str
@@ -35,7 +34,7 @@ class Pronoun:
 
 
 class PronounMaker:
-    """The rules of a pair of languages, put to work on sentence pairs."""
+    """The rules of a language pair, applied to sentence pairs."""
 
     def __init__(self, source: Language, target: Language, genders: NounGenders) -> None:
         self.source, self.target, self.genders = source, target, genders
@@ -43,26 +42,26 @@ class PronounMaker:
         self.target_rules: PronounItemRules = target.need("pronoun_items")
 
     def items(self, document: ParallelDocument, name: str) -> Iterator[ContrastiveItem]:
-        """Return the items of one document, each after all sentences before it."""
+        """Yield the items of one document, each with all earlier sentences as context."""
         for number in range(1, len(document.source)):
             english, german = document.source[number], document.target[number]
-            found = self.pronoun(english, german, document.target[number - 1])
-            distance = None if found is None else self.distance(document.target[:number], found)
-            if found is None or distance is None or self._may_be_plural(document.source[number - 1], found):
+            pronoun = self.pronoun(english, german, document.target[number - 1])
+            distance = None if pronoun is None else self.distance(document.target[:number], pronoun)
+            if pronoun is None or distance is None or self._may_be_plural(document.source[number - 1], pronoun):
                 continue
             yield ContrastiveItem(
                 source_context=tuple(document.source[:number]),
                 target_context=tuple(document.target[:number]),
                 source=english,
                 reference=german,
-                contrastive=self.variants(german, found),
-                phenomenon=found.phenomenon,
+                contrastive=self.variants(german, pronoun),
+                phenomenon=pronoun.phenomenon,
                 distance=distance,
                 document=name,
             )
 
     def distance(self, context: Sequence[str], pronoun: Pronoun) -> int | None:
-        """Return how many sentences back a noun of the pronoun's gender is found; None if not near enough."""
+        """Return the distance in sentences to a noun of the pronoun's gender; None if there is none near enough."""
         back = 1 if "n" in pronoun.genders and len(pronoun.genders) == 1 else BACK
         for distance, sentence in enumerate(reversed(context[-back:]), 1):
             if any(self.genders[word] in pronoun.genders for word in self.nouns(sentence)):
@@ -74,7 +73,7 @@ class PronounMaker:
         return [word for word in tokens(sentence) if self._is_noun(word)]
 
     def pronoun(self, english: str, german: str, before: str) -> Pronoun | None:
-        """Return the pronoun of a sentence pair that serves as an item. before: the target sentence before it."""
+        """Return the pronoun of a sentence pair that can be an item. before: the target sentence before it."""
         words, translated = tokens(english.lower()), tokens(german)
         if len(english) > LONGEST or len(words) < 4 or len(translated) < 4:
             return None
@@ -86,24 +85,28 @@ class PronounMaker:
         if len(places) != 1:
             return None
         if not its:
-            found = self._possessive(own[0], places[0], translated) if len(own) == 1 else None
+            candidate = self._possessive(own[0], places[0], translated) if len(own) == 1 else None
         elif self.source_rules.predicate is not None and self.source_rules.predicate.search(english):
-            found = None
+            candidate = None
         else:
-            found = self._subject(translated, places[0])
-            if found is None and not all(self._opens_clause(words, it) for it in its):
-                found = self._object(translated, places[0])
-            if found is not None and found.genders == {"n"} and not self._is_thing(words, its, german, before, found):
+            candidate = self._subject(translated, places[0])
+            if candidate is None and not all(self._opens_clause(words, it) for it in its):
+                candidate = self._object(translated, places[0])
+            if (
+                candidate is not None
+                and candidate.genders == {"n"}
+                and not self._is_thing(words, its, german, before, candidate)
+            ):
                 return None
-        return found if found is None or self._refers_back(translated, found) else None
+        return candidate if candidate is None or self._refers_back(translated, candidate) else None
 
     def _opens_clause(self, english: list[str], it: int) -> bool:
-        """Whether a verb follows "it" at once: it is no object."""
+        """Return whether a verb directly follows "it", which is therefore not an object."""
         after = english[it + 1 : it + 2]
         return bool(self.source.group("singular_verbs").intersection(after)) or after in (["'"], ["’"])
 
     def _is_third(self, place: int, word: str, english: list[str]) -> bool:
-        """Whether a target word is a third person. A polite form counts at the start, if no one is addressed."""
+        """Return whether a target word is a third person; at the start, also a polite form if no one is addressed."""
         if word.lower() not in self.target_rules.third_person:
             return False
         if word in self.target_rules.polite:
@@ -111,12 +114,12 @@ class PronounMaker:
         return True
 
     def _may_be_plural(self, before: str, pronoun: Pronoun) -> bool:
-        """Whether an object may stand for several things: the source sentence before speaks of such, the form fits."""
+        """Return whether an object may be plural: the source sentence before has a plural, and the form fits."""
         several = self.source.group("plural").intersection(tokens(before.lower()))
         return pronoun.phenomenon == "object" and bool(several) and "f" in pronoun.genders
 
     def _refers_back(self, words: list[str], pronoun: Pronoun) -> bool:
-        """Whether all nouns before a pronoun have another gender, and those behind it if it may point forward."""
+        """Return whether all nouns before a pronoun (and after it, if it may be cataphoric) have another gender."""
         start, end = _clause(words, pronoun.place)
         named = [word for place, word in enumerate(words[: pronoun.place]) if self._may_name(word, opens=place == 0)]
         if words[start].lower() in self.target_rules.subordinators:
@@ -124,7 +127,7 @@ class PronounMaker:
         return all(self.genders[noun] is not None and self.genders[noun] not in pronoun.genders for noun in named)
 
     def _may_name(self, word: str, opens: bool) -> bool:
-        """Whether a word may name a thing: it has a capital letter that it would not have as another word."""
+        """Return whether a word may be a noun: it is capitalised, and not only because it starts the sentence."""
         if opens:
             return self.genders[word] is not None or word[1:] != word[1:].lower()
         return word[0].isupper() and word not in self.target_rules.polite
@@ -140,7 +143,7 @@ class PronounMaker:
         return Pronoun(place, "subject", frozenset({gender}), forms)
 
     def _is_singular(self, words: list[str], place: int) -> bool:
-        """Whether the verb of a subject is a singular: behind it if it comes first, else beside it or at the end."""
+        """Return whether a subject's verb is singular: after it if it comes first, else beside it or at the end."""
         beside = words[1:2] if place == 0 else [words[place - 1], *words[place + 1 : place + 2]]
         verbs = [verb.lower() for verb in (*beside, *([] if place == 0 else [words[_clause(words, place)[1] - 1]]))]
         if any(verb in self.target.singular_verbs for verb in verbs):
@@ -149,7 +152,7 @@ class PronounMaker:
         return bool(ended) and not self.target.plural_verbs.intersection(verbs)
 
     def _is_thing(self, english: list[str], its: list[int], german: str, before: str, pronoun: Pronoun) -> bool:
-        """Whether a neuter is a thing: it takes the place of the subject before, or has a verb that takes things."""
+        """Return whether a neuter is a thing: it continues the subject before, or its verb takes things."""
         expletives = ((self.source.expletive, " ".join(english)), (self.target.expletive, german))
         if len(its) != 1 or any(pattern is not None and pattern.search(text) for pattern, text in expletives):
             return False
@@ -173,7 +176,7 @@ class PronounMaker:
         return Pronoun(place, "object", frozenset({gender}), forms)
 
     def _has_subject(self, translated: list[str], place: int) -> bool:
-        """Whether the clause of a pronoun has another one that can only be its subject."""
+        """Return whether the clause of a pronoun has another pronoun that can only be its subject."""
         start, end = _clause(translated, place)
         others = [*translated[start:place], *translated[place + 1 : end]]
         first = [translated[start].lower()] if start < place else []
@@ -212,14 +215,14 @@ def _gender(word: str, forms: dict[Gender, str]) -> Gender | None:
 
 
 def _clause(words: list[str], place: int) -> tuple[int, int]:
-    """Return where the words around a place begin and end, up to the next punctuation on each side."""
+    """Return start and end of the words around an index, up to the next punctuation on each side."""
     start = next((i + 1 for i in range(place, -1, -1) if not words[i][0].isalnum()), 0)
     end = next((i for i in range(place, len(words)) if not words[i][0].isalnum()), len(words))
     return start, end
 
 
 def _span(sentence: str, place: int) -> tuple[int, int]:
-    """Return where a token begins and ends in its sentence."""
+    """Return start and end of a token in its sentence."""
     match = list(re.finditer(r"\w+|[^\w\s]", sentence))[place]
     return match.start(), match.end()
 

@@ -1,8 +1,8 @@
-"""Shares with 95% intervals from a bootstrap over documents: what every measure of context reports.
+"""Shares with 95% intervals from a bootstrap over documents, which all context measures report.
 
     share(counts, lambda c: c[..., 0] / c[..., 1])       # counts: (documents, statistics)
 
-A measure is a formula of counts that are summed over documents, so that it can be computed again on drawn documents.
+A measure is a formula of counts summed over documents, so that it can be computed on resampled documents.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +14,23 @@ import numpy as np
 from tram.evaluation.significance import SAMPLES, SEED, Resampling, Values, interval
 
 Formula = Callable[[Values], Values]
-"""(..., statistics) → (...); nan where the share of nothing is asked for."""
+"""(..., statistics) → (...); nan where the denominator is 0."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share between 0 and 1; low and high bound its 95% interval, where there are documents to draw."""
+    """A share between 0 and 1, and the bounds of its 95% interval if documents can be resampled."""
 
     value: float | None
     low: float | None
     high: float | None
 
     def as_dict(self) -> dict[str, float | None]:
-        """All of it for JSON."""
+        """Return the share and its interval as values that `json` can write."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
     def __format__(self, spec: str) -> str:
-        """Percent with the interval behind: 57.3 [51.0, 63.2]; a dash where nothing was measured."""
+        """Format as a percentage with its interval, 57.3 [51.0, 63.2], or as a dash if nothing was measured."""
         if self.value is None:
             return format("-", spec)
         value = f"{100 * self.value:.1f}"
@@ -38,7 +38,7 @@ class Share:
 
 
 def share(counts: Any, formula: Formula, samples: int = SAMPLES, seed: int = SEED) -> Share:
-    """Compute a share and its interval. counts: (documents, statistics); documents without counts change nothing."""
+    """Compute a share and its interval. counts: (documents, statistics); documents without counts are ignored."""
     rows = np.asarray(counts, dtype=np.float64)
     rows = rows[rows.any(axis=1)] if rows.size else rows
     if not len(rows):
@@ -56,18 +56,18 @@ def share(counts: Any, formula: Formula, samples: int = SAMPLES, seed: int = SEE
 
 
 def ratio(right: int = 0, of: int = 1) -> Formula:
-    """Return the formula of one count divided by another, by their places."""
+    """Return the formula of one count divided by another, by their indices."""
     return lambda counts: counts[..., right] / counts[..., of]
 
 
 def mean_of_known(shares: Values) -> Values:
-    """Average over the last axis what is not nan: (..., shares) → (...)."""
+    """Average over the last axis, ignoring nan: (..., shares) → (...)."""
     known = ~np.isnan(shares)
     return np.asarray(np.where(known, shares, 0.0).sum(-1) / known.sum(-1))
 
 
 def by_document(rows: Sequence[tuple[str | None, Sequence[float]]]) -> Values:
-    """Sum the counts of items of the same document; an item that names none is a document of its own."""
+    """Sum the counts of items of the same document; an item without a document counts as one."""
     sums: dict[object, Values] = {}
     for number, (document, counts) in enumerate(rows):
         key = number if document is None else document

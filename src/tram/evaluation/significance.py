@@ -4,8 +4,8 @@
     sums = resampling.sums(statistics)          # one row per draw; compute a score from each
     low, high = interval(scores)
 
-Documents are drawn and not sentences, because the sentences of a document share its subject, its names and its
-translator. Drawn one by one, they would look like more evidence than they are.
+Documents are resampled instead of sentences, because the sentences of a document share its subject, its names and its
+translator. Resampled one by one, they would look like more evidence than they are.
 """
 
 from dataclasses import dataclass

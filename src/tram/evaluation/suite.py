@@ -25,7 +25,7 @@ OTHER = "other"
 
 
 class ContrastiveItem(BaseModel):
-    """A sentence with its context, its reference, and wrong translations that differ in what the context decides."""
+    """A sentence with its context, its reference, and incorrect translations that differ in what context decides."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,7 +35,7 @@ class ContrastiveItem(BaseModel):
     reference: str
     contrastive: tuple[str, ...]
     phenomenon: str | None = None
-    distance: int | None = Field(None, ge=0)  # sentences back to the one that decides
+    distance: int | None = Field(None, ge=0)  # sentences back to the deciding one
     document: str | None = None  # the document of the item; bootstrap intervals resample documents
 
     @model_validator(mode="after")
@@ -82,7 +82,7 @@ def read_suite(path: Path | str) -> list[ContrastiveItem]:
 
 
 def find_suite(path: Path | str) -> Path:
-    """Return the file of a suite: a path, or the name of one that comes with tram (`agreement`)."""
+    """Return the file of a suite: a path, or the name of one that ships with tram (`agreement`)."""
     shipped = SHIPPED / f"{path}.jsonl"
     return shipped if not Path(path).exists() and shipped.is_file() else Path(path)
 
@@ -90,7 +90,7 @@ def find_suite(path: Path | str) -> Path:
 def read_items(path: Path | str) -> list[ContrastiveItem] | list[ExpectedItem] | list[AgreementItem]:
     """Read a suite of any kind; the kind is that of its first item: `contrastive`, `expected` or `antecedent`.
 
-    path: a file, or the name of a suite that comes with tram.
+    path: a file, or the name of a suite that ships with tram.
     """
     path = find_suite(path)
     for _, line in Lines(path):

@@ -1,15 +1,15 @@
-"""Consistency of terms: the share of repeated source terms of a document that are translated alike.
+"""Consistency of terms: the share of repeated source terms of a document that are translated in the same way.
 
     lexicon = term_variants(sources, references, english, german)         # from the reference translations at hand
     summary = measure_terms(sources, references, {"own": translations}, english, german)
 
-A *term* is a content word, or two of them in a row, that at least two sentences of a document contain. Its *variants*
-are the target nouns most associated with it over all sentence pairs of source and reference (Dice coefficient), if no
-other source word has a much stronger claim on them, and if they replace each other: a noun that mostly comes together
-with a stronger variant is its companion and no translation of its own. A translation uses the strongest variant that it
-contains; where it contains none, the occurrence is not counted. For each term of a document with n counted occurrences,
-the share of pairs of them with the same variant counts with weight n. Terms with one variant are left out, because they
-cannot be inconsistent. Words are compared without their endings.
+A *term* is a content word, or two adjacent ones, that at least two sentences of a document contain. Its *variants* are
+the target nouns most associated with it over all sentence pairs of source and reference (Dice coefficient), unless
+another source word is much more strongly associated with them. Variants must be alternatives: a noun that mostly occurs
+together with a stronger variant is not a translation by itself. A translation uses the strongest variant that it
+contains; if it contains none, the occurrence is not counted. For each term of a document with n counted occurrences,
+the share of pairs of occurrences with the same variant is weighted by n. Terms with one variant are left out, because
+they cannot be inconsistent. Words are compared without their endings.
 """
 
 from collections import Counter, defaultdict
@@ -24,11 +24,11 @@ Documents = Sequence[Sequence[str]]
 Lexicon = dict[str, dict[str, float]]
 """For each term, the association of its variants."""
 
-LEAST = 3  # sentence pairs that contain a term, for it to be one
-TOGETHER = 2  # sentence pairs that contain a term and its variant
-ASSOCIATION = 0.15  # least Dice coefficient of a variant
-CLAIM = 0.8  # of the strongest claim on a target word that a term must have on it
-COMPANION = 0.25  # of a variant's sentences at most contain a stronger variant
+LEAST = 3  # minimum number of sentence pairs that contain a term
+TOGETHER = 2  # minimum number of sentence pairs that contain a term and its variant
+ASSOCIATION = 0.15  # minimum Dice coefficient of a variant
+CLAIM = 0.8  # minimum association with a target word, relative to that of the most strongly associated source word
+COMPANION = 0.25  # maximum share of a variant's sentences that contain a stronger variant
 
 
 def terms_of(sentence: str, source: Language) -> set[str]:
@@ -46,7 +46,7 @@ def _is_content(word: str, language: Language) -> bool:
 def target_words(sentence: str, target: Language) -> set[str]:
     """Return the nouns of a target sentence, without their endings; all content words if nothing marks nouns.
 
-    Where a capital letter marks them, the first word is left out: it may be anything.
+    If nouns are marked by a capital letter, the first word is left out, because it is always capitalised.
     """
     words = tokens(sentence, words_only=True)
     if target.noun is not None:
@@ -60,11 +60,11 @@ def term_variants(sources: Documents, references: Documents, source: Language, t
     translations: dict[str, list[set[str]]] = defaultdict(list)  # of the sentences that contain a term
     for document, reference in zip(sources, references, strict=True):
         for sentence, right in zip(document, reference, strict=True):
-            found = target_words(right, target)
-            words.update(found)
+            nouns = target_words(right, target)
+            words.update(nouns)
             for term in terms_of(sentence, source):
-                translations[term].append(found)
-    associations = {term: _associations(found, words) for term, found in translations.items() if len(found) >= LEAST}
+                translations[term].append(nouns)
+    associations = {term: _associations(nouns, words) for term, nouns in translations.items() if len(nouns) >= LEAST}
     claims: dict[str, float] = defaultdict(float)
     for candidates in associations.values():
         for word, association in candidates.items():
@@ -76,14 +76,14 @@ def term_variants(sources: Documents, references: Documents, source: Language, t
 
 
 def _associations(translations: Sequence[set[str]], words: Counter[str]) -> dict[str, float]:
-    """Return the Dice coefficients of a term with target words, of those that are no coincidence."""
+    """Return the Dice coefficients of a term with the target words that occur often enough with it."""
     together = Counter(word for found in translations for word in found)
     dice = {word: 2 * n / (len(translations) + words[word]) for word, n in together.items() if n >= TOGETHER}
     return {word: association for word, association in dice.items() if association >= ASSOCIATION}
 
 
 def _rivals(candidates: Mapping[str, float], translations: Sequence[set[str]]) -> dict[str, float]:
-    """Keep the candidates that replace each other, strongest first."""
+    """Return the candidates that are alternatives of each other, strongest first."""
     kept: dict[str, float] = {}
     for word in sorted(candidates, key=lambda word: (-candidates[word], word)):
         having = [found for found in translations if word in found]
@@ -147,7 +147,7 @@ def terms_table(summary: Mapping[str, Any]) -> str:
     """Return a line for the reference and for each translation."""
     reference = summary["reference"]
     lines = [
-        f"Terms: {reference['terms']:,} source terms with several translations come at least twice in a document, "
+        f"Terms: {reference['terms']:,} source terms with several translations occur at least twice in a document, "
         f"{reference['occurrences']:,} times;",
         "% translated alike within a document [95% interval over documents]",
         "",

@@ -1,7 +1,7 @@
-"""Multi-head attention on packed sentences, and the keys and values that decoding keeps.
+"""Multi-head attention on packed sentences, and the keys and values that are cached in decoding.
 
 States are (real tokens, d_model) without padding (see `packing`), or (…, d_model) where one token at a time is
-decoded. All weights sit in `nn.Linear` modules, so that a quantised or adapted layer can take the place of one.
+decoded. All weights are in `nn.Linear` modules, so that a quantised or adapted layer can replace any of them.
 """
 
 import math
@@ -18,8 +18,8 @@ from tram.model.tensors import product_dtype
 class Attention(nn.Module):
     """Multi-head attention: MHA(Q, K, V) = Concat(head_1 … head_n) W^o.
 
-    `query` holds W^q; `key_value` holds W^k and W^v side by side, because keys and values are always made of the
-    same states here.
+    `query` holds W^q; `key_value` holds W^k and W^v stacked, because keys and values are always computed from the same
+    states here.
     """
 
     def __init__(self, d_model: int, heads: int) -> None:
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         for block, query, key_value in zip(blocks.blocks, query_parts, key_value_parts, strict=True):
             n = len(block.sentences)
             q, k, v = (self.split(x.unflatten(0, (n, -1))) for x in (query, *key_value.chunk(2, -1)))
-            # Under a causal mask no real token sees the padding behind it.
+            # With a causal mask, no real token sees the padding after it.
             attended = self.attend(q, k, v, None if causal else block.mask, causal)
             results.append(attended.flatten(0, 1))
         output: Tensor = self.output(into.unpad(results))
@@ -100,7 +100,7 @@ class KeyValues:
         return KeyValues(self.keys.index_select(0, sentences), self.values.index_select(0, sentences), mask)
 
     def append(self, keys: Tensor, values: Tensor, used: int) -> None:
-        """Put keys and values of new tokens behind the first `used` ones; the room doubles when it is full."""
+        """Append keys and values of new tokens after the first `used` ones; the capacity doubles when it is full."""
         end = used + keys.shape[2]
         if end > self.keys.shape[2]:
             room = (0, 0, 0, end)

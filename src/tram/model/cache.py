@@ -1,4 +1,4 @@
-"""What decoding one token at a time keeps: keys and values of source and target, and input for the context modules."""
+"""The cache of incremental decoding: keys and values of source and target, and inputs of the context modules."""
 
 from dataclasses import dataclass, field
 
@@ -12,17 +12,16 @@ from tram.model.state import State
 
 @dataclass
 class DecodingCache:
-    """The position of a search: per decoder layer the keys and values of the source and of the tokens so far.
+    """For each decoder layer, the keys and values of the source and of the tokens so far.
 
     Every step of a search with `beam` hypotheses adds `beam` slots to the keys of a sentence. Hypotheses share the
-    slots and a mask says which of them are their own ancestors, so that nothing is copied when hypotheses change
-    places.
+    slots, and a mask marks the ancestors of each hypothesis, so that nothing is copied when the beam is reordered.
     """
 
     past: list[KeyValues]
     source: list[KeyValues]
-    precomputed: State  # what the context modules read during the sentence
-    update_inputs: dict[str, Tensor]  # what they read when it is complete: (sentences, slots or more, width)
+    precomputed: State  # inputs of the context modules during the sentence
+    update_inputs: dict[str, Tensor]  # inputs of their update after the sentence: (sentences, slots or more, width)
     steps: int = 0
     slots: int = 0
     widths: list[int] = field(default_factory=list)  # slots of each step
@@ -40,18 +39,18 @@ class DecodingCache:
         )
 
     def ages(self, width: int) -> Tensor:
-        """Return how many tokens ago each slot was decoded, with `width` slots of the present step: 0."""
+        """Return the age of each slot in tokens; that of the `width` slots of the current step is 0."""
         steps = [self.steps - step for step, slots in enumerate((*self.widths, width)) for _ in range(slots)]
         return torch.tensor(steps, device=self.source[0].keys.device)
 
     def count_step(self, width: int) -> None:
-        """Note that a step with so many slots is complete."""
+        """Record that a step with `width` slots is complete."""
         self.steps += 1
         self.slots += width
         self.widths.append(width)
 
     def record(self, name: str, inputs: Tensor) -> None:
-        """Add the update input of new tokens, (sentences, beam, width); the room doubles when it is full."""
+        """Append the update input of new tokens, (sentences, beam, width); the capacity doubles when it is full."""
         end = self.slots + inputs.shape[1]
         if name not in self.update_inputs:
             self.update_inputs[name] = inputs.new_empty(inputs.shape[0], 0, inputs.shape[2])
@@ -60,5 +59,5 @@ class DecodingCache:
         self.update_inputs[name][:, self.slots : end] = inputs
 
     def recorded(self, name: str, width: int) -> Tensor:
-        """Return the update inputs so far, with `width` slots of the present step: (sentences, slots, any width)."""
+        """Return the update inputs so far, including `width` slots of the current step: (sentences, slots, …)."""
         return self.update_inputs[name][:, : self.slots + width]

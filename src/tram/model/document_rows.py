@@ -1,10 +1,10 @@
-"""Rows that sentences of a document may read: those carried into a pass, and the tokens of all its sentences.
+"""Rows of states that the sentences of a document may read: those carried into a pass, and the pass's own tokens.
 
     rows = DocumentRows(layout, carried.lengths)
     everything = rows.join(carried.values, states)      # (rows, width): document by document, carried ones first
     rows.starts, rows.stops                             # the rows of each sentence's own tokens
 
-What a sentence reads is a range of rows, or several. `ranges` turns them into a rectangle of indices.
+A sentence reads one or several ranges of rows; `ranges` converts them to a rectangle of indices.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Numbers = np.ndarray[Any, Any]
 class CarriedAndNew:
     """Rows of several documents: those carried into a pass, then new ones. All numbers are on the CPU.
 
-    carried, new: (documents), how many there are of each; first: (documents), the first row of each document.
+    carried, new: (documents), the number of rows of each kind; first: (documents), the first row of each document.
     """
 
     def __init__(self, carried: Numbers, new: Numbers, device: torch.device) -> None:
@@ -42,7 +42,7 @@ class CarriedAndNew:
         return rows if self._order is None else rows.index_select(0, self._order)
 
     def indices(self, first: Numbers, stop: Numbers) -> tuple[Tensor, Tensor]:
-        """Return the rows of one range per document, one after the other, and how many there are of each."""
+        """Return the concatenated rows of one range per document, and the length of each range."""
         rows = np.concatenate([np.arange(*each) for each in zip(first, stop, strict=True)])
         return torch.as_tensor(rows, device=self.device), torch.as_tensor(stop - first, device=self.device)
 
@@ -50,8 +50,8 @@ class CarriedAndNew:
 class DocumentRows(CarriedAndNew):
     """Rows carried into a pass, then the tokens of all its sentences.
 
-    starts, stops: (documents · sentences), the rows of each sentence's own tokens; document: which one it is in;
-    ends: (documents), behind the sentences whose state is wanted (`Layout.reread`).
+    starts, stops: (documents · sentences), the rows of each sentence's own tokens; document: the index of its document;
+    ends: (documents), the end of the sentences that the returned state includes (`Layout.reread`).
     """
 
     def __init__(self, layout: Layout, carried: Tensor) -> None:
@@ -76,27 +76,27 @@ class SourceRows:
 
     @classmethod
     def of_documents(cls, rows: Ragged) -> "SourceRows":
-        """Return the rows of documents with one sentence each to decode, which is in the open segment."""
+        """Return the rows for decoding one sentence per document, which is in the open segment."""
         lengths = rows.lengths.cpu().numpy()
         stops = np.cumsum(lengths)
         return cls(rows.values, stops - lengths, stops)
 
     @classmethod
     def of_sentences(cls, states: Tensor, layout: Layout) -> "SourceRows":
-        """Return sentences of which each is a segment of its own."""
+        """Return the rows of sentences each of which is a segment."""
         return cls(states, layout.starts, layout.starts + layout.counts)
 
     def select(self, sentences: Tensor) -> "SourceRows":
-        """Return what some sentences read."""
+        """Return the rows that some sentences read."""
         places = sentences.cpu().numpy()
         return SourceRows(self.states, self.first[places], self.stop[places])
 
 
 def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
-    """Return rectangles of the rows in some ranges per sentence, one range after the other, aligned at the right.
+    """Return a rectangle of row indices: for every sentence its ranges, one after the other, aligned at the right.
 
-    parts: first and stop, (sentences) each. → rows (sentences, most), 0 at the padding on the left, and where they are
-    real, (sentences, most).
+    parts: first and stop of a range, (sentences) each. → indices (sentences, longest), 0 at the padding on the left,
+    and a mask of the same shape, True at real indices.
     """
     lengths = [stop - first for first, stop in parts]
     total = np.sum(lengths, axis=0)
@@ -111,7 +111,7 @@ def ranges(*parts: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers]:
 
 
 def padded(attention: Attention, keys_values: Tensor, *parts: tuple[Numbers, Numbers]) -> ContextState:
-    """Return keys, values and mask of what each sentence reads in some ranges of rows, one after the other.
+    """Return keys, values and mask of the ranges of rows that each sentence reads.
 
     keys_values: (rows, 2 · d_model), projected; parts: see `ranges`.
     """

@@ -56,7 +56,7 @@ __all__ = [
 ]
 VERSION = 2
 WEIGHTS = "model.safetensors"
-FUSED = re.compile(r"(.*)\.projection\.(weight|bias)")  # version 1: W^q, W^k and W^v on top of each other
+FUSED = re.compile(r"(.*)\.projection\.(weight|bias)")  # version 1: W^q, W^k and W^v stacked
 
 
 class ModelFile(Section):
@@ -70,7 +70,7 @@ class ModelFile(Section):
 
     @model_serializer(mode="wrap")
     def _without_default(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is as ever, so that earlier versions read the file."""
+        """Leave out default values, so that earlier versions can read the file."""
         values: dict[str, Any] = write(self)
         if self.precision == "float32":
             del values["precision"]
@@ -99,12 +99,12 @@ def converted(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Return twelve digits that stand for the weights of a model."""
+    """Return twelve hexadecimal digits that identify the weights of a model."""
     return tensors_fingerprint(weights(model))
 
 
 def tensors_fingerprint(parameters: Mapping[str, Tensor]) -> str:
-    """Return twelve digits that stand for parameters, as float32 and under the names of version 1."""
+    """Return twelve hexadecimal digits that identify parameters, in float32 and with the names of version 1."""
     tensors: dict[str, Tensor] = {}
     for name, value in parameters.items():
         if match := re.fullmatch(r"(.*)\.(query|key_value)\.(weight|bias)", name):
@@ -119,30 +119,30 @@ def tensors_fingerprint(parameters: Mapping[str, Tensor]) -> str:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Fill a model's parameters from a file that must hold exactly them."""
+    """Load a model's parameters from a file that must contain exactly these parameters."""
     _fill(model, path, complete=True)
 
 
 def load_known_weights(model: Transformer, path: Path) -> set[str]:
-    """Fill those of a model's parameters that a file holds, and return their names.
+    """Load those parameters of a model that a file contains, and return their names.
 
-    It may hold nothing else but what the model would have without its context module, for example positions that the
-    module has another way for.
+    Any other tensor of the file must be a parameter of the model without its context module, for example positions
+    that the context module replaces.
     """
     sentence_model = parameter_shapes(model.config.without_context(), model.vocabulary)
     return _fill(model, path, complete=False, ignored=sentence_model.keys() - weights(model).keys())
 
 
 def _fill(model: nn.Module, path: Path, complete: bool, ignored: Set[str] = frozenset()) -> set[str]:
-    own = dict(model.named_parameters())
-    found = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
-    check_shapes(path, found, own, complete)
+    parameters = dict(model.named_parameters())
+    stored = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
+    check_shapes(path, stored, parameters, complete)
     tensors = {name: value for name, value in converted(load_tensors(path)).items() if name not in ignored}
     if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
-        raise InputError(f"{path}: `{wrong[0]}` does not contain fractions; it belongs to another program")
+        raise InputError(f"{path}: `{wrong[0]}` does not contain floating-point values; it belongs to another program")
     with torch.no_grad():
         for name, value in tensors.items():
-            own[name].copy_(value)
+            parameters[name].copy_(value)
     return set(tensors)
 
 
@@ -153,7 +153,7 @@ def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | Non
 
 
 def save_int8(model: Transformer, folder: Path | str, text: "TextPipeline | None" = None, card: str = "") -> None:
-    """Write an int8 folder; the model stays as it is."""
+    """Write an int8 folder; the model itself does not change."""
     rounded = model
     if not is_quantised(model):
         rounded = copy.deepcopy(model)
@@ -171,44 +171,44 @@ def replacing_model(
     card: str = "",
     precision: Literal["float32", "int8"] = "float32",
 ) -> Iterator[Path]:
-    """Yield a folder for the weights of a model; with everything else in it, it replaces `folder` at the end."""
+    """Yield a temporary folder for the weights; at the end, complete it and replace `folder` by it."""
     folder = Path(folder)
     present = set(names_in(folder))
     if present and not present & {WEIGHTS, "config.yaml"}:
-        raise InputError(f"{folder}: holds other files, which a model folder would replace; choose another folder")
+        raise InputError(f"{folder}: contains other files, which a model folder would replace; choose another folder")
     with replacing_folder(folder) as temporary:
         yield temporary
         pipeline = None if text is None else text.fingerprint
         about = ModelFile(vocabulary=vocabulary, text=pipeline, precision=precision, model=config)
         write_yaml(temporary / "config.yaml", about)
-        card = card or "A translation model made with tram.\n"
+        card = card or "A translation model trained with tram.\n"
         if text is not None and text.pretrained is not None and text.pretrained.origin.describe() not in card:
-            card += f"\n{text.pretrained.origin.describe()}\n"  # its licence also covers what is made from it
+            card += f"\n{text.pretrained.origin.describe()}\n"  # its licence also applies to derived models
         (temporary / "README.md").write_text(card, encoding="utf-8")
         if text is not None:
             text.save(temporary)
 
 
 def find_model(folder: Path | str) -> Path:
-    """Return the model folder that a path means: itself, or that of the last finished stage of a run."""
+    """Resolve a path to a model folder: itself, or that of the last finished stage of a run."""
     folder = Path(folder)
     for candidate in (folder, folder / "finetune" / "model", folder / "train" / "model"):
         if exists(candidate / WEIGHTS) and exists(candidate / "config.yaml"):
             return candidate
     if not exists(folder):
         raise InputError(f"{folder}: there is no such folder; give a model folder or the output of `tram train`")
-    raise InputError(f"{folder}: is no model folder (config.yaml and {WEIGHTS}); give one or let the training finish")
+    raise InputError(f"{folder}: is not a model folder (no config.yaml and {WEIGHTS}); give one or finish the training")
 
 
 def read_model_file(folder: Path) -> ModelFile:
-    """Return the contents of the config.yaml of a model folder; refuse weights of another shape than it describes."""
+    """Return the contents of the config.yaml of a model folder; refuse weights with other shapes than it implies."""
     path = folder / "config.yaml"
     values = read_yaml(path)
     version = values.get("version", VERSION)
     if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was made by a newer tram (version {short_repr(version)}); update tram")
+        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
     about = checked(ModelFile, values, str(path))
-    # Compared without memory for the values: the sizes in a damaged config.yaml may be anything.
+    # Compared without allocating the values: a damaged config.yaml may contain any size.
     wanted = parameter_shapes(about.model, about.vocabulary)
     if about.precision == "int8":
         wanted = int8_shapes(wanted)
@@ -223,7 +223,7 @@ def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
 
 
 class _WithoutRandomValues(TorchFunctionMode):
-    """Skips normally distributed values, for which torch would load its compiler on the device `meta`: 70 MB."""
+    """A mode that skips `normal_` initialisation, for which torch would load its compiler on `meta` (70 MB)."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -236,7 +236,7 @@ class _WithoutRandomValues(TorchFunctionMode):
 
 
 class _WithoutValues(_WithoutRandomValues):
-    """Puts everything that would be filled later on the device `meta`; computed values stay where they are."""
+    """A mode that creates all tensors to be filled later on the device `meta`; computed values are not affected."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -261,7 +261,7 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transf
     """Return the model of a model folder (or the best model of a run folder), in evaluation mode."""
     folder = find_model(folder)
     about = read_model_file(folder)
-    check_memory(about.model, about.vocabulary)  # a file of zeros can be of any size
+    check_memory(about.model, about.vocabulary)  # a sparse file can declare any size
     if about.precision == "int8":
         return _load_int8(about, folder / WEIGHTS).to(dtype).eval()
     model = Transformer(about.model, about.vocabulary).to(dtype)
@@ -276,8 +276,8 @@ def _load_int8(about: ModelFile, path: Path) -> Transformer:
     tensors = load_tensors(path)
     for name, value in tensors.items():
         if value.is_floating_point() == (name + SCALE in tensors):
-            kind = "does not contain int8 values" if name + SCALE in tensors else "does not contain fractions"
-            raise InputError(f"{path}: `{name}` {kind}; it belongs to another program")
+            kind = "int8" if name + SCALE in tensors else "floating-point"
+            raise InputError(f"{path}: `{name}` does not contain {kind} values; it belongs to another program")
     quantise(model, tensors)
     for name, parameter in list(model.named_parameters()):
         owner, _, own_name = name.rpartition(".")

@@ -77,7 +77,7 @@ class Embeddings(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def places(self, layout: Layout) -> Tensor:
-        """Return the positions of all tokens: in their sentences, or in their segments."""
+        """Return the positions of all tokens, in their sentences or in their segments."""
         return layout.segment_positions if self.by_segment else layout.positions
 
     def forward(self, ids: Tensor, positions: Tensor | int, segments: Tensor | None = None) -> Tensor:
@@ -89,7 +89,7 @@ class Embeddings(nn.Module):
         embedded = tokens * self.scale
         if self.positions is not None:
             places = positions + self.offset
-            if self.by_segment and isinstance(places, Tensor):  # the last position is that of all tokens beyond it
+            if self.by_segment and isinstance(places, Tensor):  # all tokens beyond the last position share it
                 places = places.clamp(max=len(self.positions) - 1)
             embedded = embedded + self.positions[places]
         states: Tensor = self.dropout(self.norm(embedded))
@@ -110,7 +110,7 @@ class Residual(nn.Module):
         return self.add(states, sublayer(self.norm(states) if self.pre else states))
 
     def add(self, states: Tensor, result: Tensor) -> Tensor:
-        """Return the sum of a sublayer's input and its result, with a layer norm in a post-norm model."""
+        """Return the sum of a sublayer's input and its result, normalised in a post-norm model."""
         if self.pre:
             return states + self.dropout(result)
         normed: Tensor = self.norm(states + self.dropout(result))
@@ -118,7 +118,7 @@ class Residual(nn.Module):
 
 
 class AttentionSublayer(nn.Module):
-    """Attention with its residual connection, and the context module in it or behind it, if there is one."""
+    """Attention with its residual connection, and the context module inside or after it, if there is one."""
 
     def __init__(self, config: ModelConfig, name: str) -> None:
         super().__init__()
@@ -130,11 +130,11 @@ class AttentionSublayer(nn.Module):
     def forward(
         self, states: Tensor, keys: Tensor | None, blocks: Blocks, layout: Layout, causal: bool, passage: Passage
     ) -> Tensor:
-        """Process all sentences at once; `passage` has the state of the context module, and gets its new one."""
+        """Process all sentences at once; the state of the context module is read from and written to `passage`."""
         context = self.context
         if isinstance(context, AttentionContext):
-            found: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
-            return self.residual.add(states, passage.after(self.name, found))
+            result: Result = context(states, self.host(causal), layout, passage.before(self.name, context))
+            return self.residual.add(states, passage.after(self.name, result))
 
         def attend(x: Tensor) -> Tensor:
             attended: Tensor = self.attention(x, keys, blocks, causal)
@@ -149,7 +149,7 @@ class AttentionSublayer(nn.Module):
         return passage.after(self.name, context(states, local, layout, passage.before(self.name, context)))
 
     def precompute(self, state: ContextState, source: SourceRows) -> ContextState:
-        """Return what the context module needs of its state and the source while a sentence is decoded."""
+        """Return what the context module reads of its state and the source while a sentence is decoded."""
         if isinstance(self.context, AttentionContext):
             return self.context.precompute(state, self.host(causal=True))
         if isinstance(self.context, InnerContext):
@@ -158,7 +158,7 @@ class AttentionSublayer(nn.Module):
         return self.context.precompute(state)
 
     def host(self, causal: bool) -> Host:
-        """Return what a context module in place of the attention uses of this sublayer."""
+        """Return the parts of this sublayer that a context module which replaces the attention uses."""
         return Host(self.attention, self.residual.norm if self.residual.pre else nn.Identity(), causal)
 
     def step(self, states: Tensor, past: KeyValues, mask: Tensor | None, cache: DecodingCache) -> Tensor:
@@ -235,10 +235,10 @@ class DecoderLayer(nn.Module):
     def attended(
         self, states: Tensor, source: Tensor, blocks: Blocks, cross: Blocks, layout: Layout, passage: Passage
     ) -> Tensor:
-        """Return the states behind the attention to the source, before the feed-forward sublayer."""
+        """Return the states after the attention to the source, before the feed-forward sublayer."""
         states = self.self_attention(states, None, blocks, layout, True, passage)
-        found: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
-        return found
+        attended: Tensor = self.cross_attention(states, source, cross, layout, False, passage)
+        return attended
 
     def step(
         self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
@@ -249,7 +249,7 @@ class DecoderLayer(nn.Module):
     def attended_step(
         self, states: Tensor, past: KeyValues, source: KeyValues, cache: DecodingCache, mask: Tensor | None
     ) -> Tensor:
-        """Return the states behind the attention to the source, before the feed-forward sublayer."""
+        """Return the states after the attention to the source, before the feed-forward sublayer."""
         self.self_attention.append_keys(states, past, cache.slots)
         end = cache.slots + states.shape[1]
         seen = KeyValues(past.keys[:, :, :end], past.values[:, :, :end])

@@ -1,8 +1,8 @@
-"""Packed batches: the real tokens of a batch of documents, and where each sentence lies among them.
+"""Packed batches: the real tokens of a batch of documents, and the position of each sentence among them.
 
-A batch of ids (documents, sentences, tokens), padded with 0, becomes one long run of real tokens: every linear map,
-norm and feed-forward works on states of shape (real tokens, d_model) and spends nothing on padding. Only attention
-needs rectangles: there `Blocks` gathers sentences of like length, and puts the result back.
+A batch of ids (documents, sentences, tokens), padded with 0, becomes one sequence of real tokens: every linear map,
+norm and feed-forward works on states of shape (real tokens, d_model) and wastes nothing on padding. Only attention
+needs rectangles: `Blocks` gathers sentences of similar length and scatters the results.
 
     layout = Layout(ids)                     # ids: (documents, sentences, tokens)
     blocks = layout.blocks(layout)           # self-attention: queries and keys of the same sentences
@@ -20,17 +20,17 @@ from torch import Tensor
 
 from tram.text.special_ids import PAD
 
-MIN_FILL = 0.6  # sentences of at least this share of the longest one's length share a block with it
-SHORT = 8  # below this length a block of its own costs more than the padding
+MIN_FILL = 0.6  # minimum length of a sentence relative to the longest one in its block
+SHORT = 8  # below this length, a separate block costs more than the padding
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Segments:
-    """In which segment of its document each sentence of a pass is; (documents · sentences) numbers each.
+    """The segment of its document that each sentence of a pass is in; all fields are (documents · sentences).
 
-    numbers: of its segment, counted through the pass; 0 is the one that was open before. places: how many sentences
-    the segment has before this one; offsets: how many tokens.
+    numbers: index of the segment, counted through the pass; 0 is the one that was open before. places: number of
+    sentences before this one in the segment; offsets: number of tokens before it.
     """
 
     numbers: np.ndarray[Any, Any]
@@ -44,10 +44,10 @@ class Segments:
 
 
 class Layout:
-    """The sentences of a batch as slices of one run of tokens.
+    """The sentences of a batch as slices of one sequence of tokens.
 
     ids: (documents, sentences, tokens), 0 where there is no token.
-    reread: the state returned is that before the last so many sentences, which the next pass reads again.
+    reread: number of last sentences that the next pass reads again; the returned state is the one before them.
     """
 
     def __init__(self, ids: Tensor, reread: int = 0) -> None:
@@ -101,11 +101,11 @@ class Layout:
         return Layout(ids.view(documents, sentences, -1), self.reread)
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned when this key was first asked for: several layers need the same indices."""
+        """Return the cached result of `make` for this key; several layers need the same indices."""
         if key not in self._memo:
             self._memo[key] = make()
-        found: T = self._memo[key]
-        return found
+        cached: T = self._memo[key]
+        return cached
 
     @cached_property
     def own_blocks(self) -> "Blocks":
@@ -155,7 +155,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Step:
-    """The sentences with the same number in all documents that have one. `mask` as in `Block`."""
+    """The t-th sentences of all documents that have one. `mask` as in `Block`."""
 
     sentences: Tensor  # the documents they belong to
     some: bool  # not every document has one
@@ -224,7 +224,7 @@ class Rectangles:
         rows[slot[filled]] = filled
         if len(filled) > np.count_nonzero(rows >= 0):  # `_Pad.backward` would drop the gradient of one of the copies
             raise ValueError("a sentence is in two rectangles; put each sentence into one group at most")
-        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle and are never used
+        left_out = np.flatnonzero(rows < 0)  # rows of sentences that are in no rectangle; they are never used
         rows[left_out] = 0
         self.plain = len(slot) == layout.tokens and bool((slot == np.arange(len(slot))).all())
         self.slots = torch.as_tensor(slot, device=layout.device)
@@ -244,9 +244,9 @@ class Rectangles:
         return result
 
 
-# Every row goes to at most one slot (`Rectangles` checks that), so that both directions are plain gathers, also
-# backwards (an index_add, which autograd would use, costs several times as much). Slots of the padding repeat row 0:
-# finite, and never looked at.
+# Every row goes to at most one slot (`Rectangles` checks this), so both directions are plain gathers, also in the
+# backward pass (autograd would use index_add, which is several times as slow). Padding slots repeat row 0: its values
+# are finite and never used.
 class _Pad(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, rectangles: Rectangles) -> Tensor:

@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def table(wave: Callable[[Tensor, int], Tensor], rows: int, width: int) -> Tensor:
-    """Return the encodings of the first places: (rows, width), in the default precision.
+    """Return the encodings of the first positions: (rows, width), in the default precision.
 
-    On the device `meta` nothing is computed: for arithmetic there, torch loads its compiler, which takes 70 MB.
+    On the device `meta` nothing is computed, because torch would load its compiler for it (70 MB).
     """
     if torch.get_default_device().type == "meta":
         return torch.empty(rows, width)
@@ -18,9 +18,9 @@ def table(wave: Callable[[Tensor, int], Tensor], rows: int, width: int) -> Tenso
 
 
 def sinusoids(places: Tensor, width: int) -> Tensor:
-    """Return sines in the first half of the columns and cosines in the second, wave lengths from 2π to 10000 · 2π.
+    """Return sines in the first half of the columns and cosines in the second, wavelengths from 2π to 10000 · 2π.
 
-    places: (places), whole numbers, also negative ones → (places, width), double precision.
+    places: (positions), integers, possibly negative → (positions, width), double precision.
     """
     steps = torch.arange(0, width, 2, dtype=torch.float64, device=places.device)
     angles = places.to(torch.float64)[:, None] * torch.exp(steps * (-math.log(10_000) / width))
@@ -28,9 +28,9 @@ def sinusoids(places: Tensor, width: int) -> Tensor:
 
 
 def fairseq_sinusoids(places: Tensor, width: int) -> Tensor:
-    """Return the sinusoids of M2M100 and NLLB: as `sinusoids`, but the last wave length is exactly 10000 · 2π.
+    """Return the sinusoids of M2M100 and NLLB: as `sinusoids`, but the last wavelength is exactly 10000 · 2π.
 
-    In float32 throughout, as these models were trained: far positions differ visibly from more accurate ones.
+    Computed in float32, as in the training of these models; for far positions, double precision differs visibly.
     """
     half = width // 2
     rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10_000) / max(half - 1, 1)))

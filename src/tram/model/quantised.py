@@ -1,10 +1,10 @@
-"""Matrices as int8: one byte for each weight, and one scale for each row.
+"""int8 matrices: one byte per weight, and one scale per row.
 
     quantise(model)                     # in place: every linear map and every token table
     tensors = int8_tensors(model)       # as an int8 folder stores them; see `folder`
 
-The modules here take the place of `nn.Linear` and `nn.Embedding`. They compute with the rounded weights in float32,
-which they make anew whenever they are used: for engines that have no int8 products of their own.
+The modules here replace `nn.Linear` and `nn.Embedding`. They dequantise the weights to float32 at every use, for
+engines without int8 products.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SCALE = ".scale"  # suffix of the scales of a stored matrix
 
 
 def quantised(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a matrix as int8 and what one unit of each row stands for: (rows, columns), (rows)."""
+    """Return a matrix as int8, (rows, columns), and the scale of each row, (rows)."""
     scales = weight.abs().amax(1).clamp(min=1e-20) / 127
     return (weight / scales[:, None]).round_().clamp_(-127, 127).to(torch.int8), scales
 
@@ -34,7 +34,7 @@ class Int8Matrix(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix in the data type of its scales, computed anew."""
+        """The dequantised matrix, in the data type of its scales."""
         return self.values * self.scales[:, None]
 
 
@@ -66,24 +66,23 @@ class Int8Embedding(Int8Matrix):
 def quantise(model: nn.Module, known: Mapping[str, Tensor] | None = None) -> None:
     """Replace every linear map and every token table of a model by one with int8 weights.
 
-    known: matrices that are int8 already, and their scales, by the names of the parameters; None: the model's own are
-    rounded.
+    known: int8 matrices and their scales by parameter name; None: quantise those of the model
     """
-    done: dict[int, nn.Module] = {}
+    replacements: dict[int, nn.Module] = {}
     for name, module in list(model.named_modules(remove_duplicate=False)):
-        if isinstance(module, nn.Linear | nn.Embedding) and id(module) not in done:
+        if isinstance(module, nn.Linear | nn.Embedding) and id(module) not in replacements:
             place = f"{name}.weight"
             values, scales = (
                 quantised(module.weight.detach()) if known is None else (known[place], known[place + SCALE])
             )
             if isinstance(module, nn.Linear):
-                done[id(module)] = Int8Linear(values, scales, module.bias)
+                replacements[id(module)] = Int8Linear(values, scales, module.bias)
             else:
-                done[id(module)] = Int8Embedding(values, scales)
+                replacements[id(module)] = Int8Embedding(values, scales)
     for parent in list(model.modules()):
         for child, module in list(parent.named_children()):
-            if id(module) in done:
-                setattr(parent, child, done[id(module)])
+            if id(module) in replacements:
+                setattr(parent, child, replacements[id(module)])
 
 
 def is_quantised(model: nn.Module) -> bool:

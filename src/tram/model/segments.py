@@ -1,11 +1,11 @@
 """Segments: runs of sentences of a document whose source is read as a whole, before the first of them is translated.
 
-A document is cut greedily (`SegmentRule`, `segment_numbers`), and segments know nothing of each other. The sentences of
-one pass are read together: each sees all others of its segment. Those of earlier passes that belong to the same segment
-are still seen, as they were read then, without what came later. So pass after pass over whole segments is the same as
-one pass over the document; a segment that is continued in a later call is not the same as one that was given at once.
+A document is split greedily (`SegmentRule`, `segment_numbers`), and segments are independent of each other. Within one
+pass, each sentence sees all others of its segment. It also sees the sentences of the segment from earlier passes, but
+encoded as they were then, without what came later. Several passes over whole segments therefore equal one pass over
+the document, but a segment that is continued in a later call differs from one that is read at once.
 
-- `OpenSegment`, `SourceSegment`: what a side remembers of the segment that it is in;
+- `OpenSegment`, `SourceSegment`: the state that each side keeps of its current segment;
 - `SegmentRows`: the rows, carried and new, of the segment that each sentence is in;
 - `SegmentReading`: attention from all tokens of a segment at once.
 """
@@ -46,7 +46,7 @@ class OpenSegment(Context):
         return [[round(DIGIT * high + low) for high, low in rows] for rows in digits]
 
     def follow(self, layout: Layout, state: ContextState, numbers: Numbers) -> tuple[Segments, ContextState]:
-        """Return how the sentences lie in their segments, and the state after them."""
+        """Return the position of the sentences in their segments, and the state after them."""
         documents, sentences, _ = layout.shape
         places, offsets = (np.zeros((documents, sentences), dtype=np.int64) for _ in range(2))
         counts = layout.counts.reshape(documents, sentences).tolist()
@@ -99,7 +99,7 @@ class SourceSegment(OpenSegment):
         return numbers
 
     def rows_after(self, states: Tensor, layout: Layout, state: ContextState) -> tuple[SourceRows | None, ContextState]:
-        """Return what the decoder may read of the source, and the part of the state that keeps it."""
+        """Return the source rows that the decoder may read, and the part of the state that stores them."""
         if not self.keeps_rows:
             return None, {}
         carried = ragged(state["rows"])
@@ -108,14 +108,14 @@ class SourceSegment(OpenSegment):
         return SourceRows(joined, rows.segment_first, rows.segment_stop), {"rows": rows.kept(joined)}
 
 
-def segment_numbers(rule: SegmentRule, counts: Sequence[int], given: Sequence[int] = ()) -> list[int]:
+def segment_numbers(rule: SegmentRule, counts: Sequence[int], carried: Sequence[int] = ()) -> list[int]:
     """Return the segment that each sentence of a document is in; 0 is the one that was open before.
 
-    counts: tokens of the sentences; an empty one is in the segment of the one before it. given: of those that the open
-    segment has already.
+    counts: tokens of the sentences; an empty one is in the segment of the one before it. carried: tokens of the
+    sentences that are already in the open segment.
     """
     numbers = []
-    number, sentences, tokens = 0, len(given), sum(given)
+    number, sentences, tokens = 0, len(carried), sum(carried)
     for count in counts:
         if count and not rule.joins(sentences, tokens, count):
             number, sentences, tokens = number + 1, 0, 0
@@ -136,7 +136,7 @@ class SegmentRows(DocumentRows):
         assert layout.segments is not None
         documents, sentences, _ = layout.shape
         numbers = layout.segments.numbers
-        self.segment: Numbers = self.document * (sentences + 1) + numbers  # counted through the batch
+        self.segment: Numbers = self.document * (sentences + 1) + numbers  # unique in the batch
         firsts = np.full(documents * (sentences + 1), np.iinfo(np.int64).max)
         stops = np.zeros_like(firsts)
         np.minimum.at(firsts, self.segment, np.where(numbers == 0, self.first[self.document], self.starts))
@@ -152,7 +152,7 @@ class SegmentRows(DocumentRows):
 
 
 class Spans:
-    """The tokens of each segment in a pass, which lie side by side; `Rectangles` treats them like sentences.
+    """The tokens of each segment in a pass, which are contiguous; `Rectangles` treats them like sentences.
 
     starts, counts: (segments); sentence: the first sentence of each.
     """
@@ -187,7 +187,7 @@ class SegmentReading:
     def __init__(self, layout: Layout, first: Numbers, stop: Numbers, own: Numbers | None = None) -> None:
         """first, stop: (documents · sentences), the rows of each one's segment.
 
-        own: (documents · sentences), the row of each sentence's first token, for causal attention; None: all is seen.
+        own: (documents · sentences), the row of each sentence's first token, for causal attention; None: no mask.
         """
         spans = Spans(layout)
         first, stop = first[spans.sentence], stop[spans.sentence]

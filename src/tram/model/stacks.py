@@ -1,4 +1,4 @@
-"""Encoder and decoder: embeddings and layers, with the context modules that sit in them."""
+"""Encoder and decoder: embeddings and layers, with their context modules."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ ENCODER_SEGMENT, DECODER_SEGMENT = (
 class Encoded:
     """Encoded sentences. states: (real tokens, d_model); state: of the encoder's context modules, after them.
 
-    loss: extra loss of its context modules, (real tokens). rows: the source of the segments that the sentences are in,
-    for decoders that read it; None: each sentence is all that there is.
+    loss: extra loss of its context modules, (real tokens). rows: the source of the sentences' segments, for decoders
+    that read it; None: the decoder reads only the sentence itself.
     """
 
     states: Tensor
@@ -39,7 +39,7 @@ class Encoded:
     rows: SourceRows | None = None
 
     def source_rows(self) -> SourceRows:
-        """Return what the decoder may read of the source."""
+        """Return the source rows that the decoder may read."""
         return SourceRows.of_sentences(self.states, self.layout) if self.rows is None else self.rows
 
 
@@ -54,7 +54,7 @@ class Decoded:
 
 
 def contexts_of(sublayers: Iterable[AttentionSublayer]) -> dict[str, Context]:
-    """Return the context modules that sit in some sublayers, by their names."""
+    """Return the context modules of some sublayers, by the names of their seats."""
     return {sublayer.name: sublayer.context for sublayer in sublayers if sublayer.context is not None}
 
 
@@ -74,7 +74,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         flat = config.unit.flat_layers if isinstance(config.unit, WindowUnit) else 0
         self.bottom = config.encoder_layers - flat  # layers that see the context of Flat-Transformer
-        # Embeddings of context and current sentence; zero, so that finetuning starts at the sentence model's
+        # Embeddings of context and current sentence; zero, so that finetuning starts from the sentence model
         self.segments = nn.Parameter(torch.zeros(2, config.d_model)) if flat else None
         self.context: StackContext | None = None
         self.open_segment: SourceSegment | None = None
@@ -87,8 +87,9 @@ class Encoder(nn.Module):
     def forward(self, layout: Layout, state: State, context: Tensor | None = None) -> Encoded:
         """Encode all sentences of all documents.
 
-        context: (documents, sentences), how many tokens at the start of each sequence are no part of the sentence to
-        translate. In Flat-Transformer the top layers do not see them, nor does the decoder; others ignore it.
+        context: (documents, sentences), the number of tokens at the start of each sequence that do not belong to the
+        sentence to translate. In Flat-Transformer, the top layers and the decoder do not see them; other models ignore
+        this argument.
         """
         passage = Passage(state, layout.shape[0])
         before = after = None
@@ -110,8 +111,8 @@ class Encoder(nn.Module):
         early = self.context is not None and self.context.before_norm
         states = states if early else self.norm(states)
         if self.context is not None:
-            found = self.context(states, layout, passage.before(ENCODER_TOP, self.context))
-            states = passage.after(ENCODER_TOP, found)
+            result = self.context(states, layout, passage.before(ENCODER_TOP, self.context))
+            states = passage.after(ENCODER_TOP, result)
         states = self.norm(states) if early else states
         rows = None
         if self.open_segment is not None and before is not None and after is not None:
@@ -156,7 +157,7 @@ class Decoder(nn.Module):
         return Decoded(states, layout, passage.state().only(self.contexts()), passage.loss)
 
     def run_layers(self, layout: Layout, source: Encoded, passage: Passage) -> tuple[Tensor, Tensor | None]:
-        """Return the states on top of the layers, and, if the context module reads them, those in the last one."""
+        """Return the output of the last layer and, if the context module reads them, the states inside that layer."""
         blocks, cross = layout.own_blocks, layout.blocks(source.layout)
         states = self.embeddings(layout.ids, self.embeddings.places(layout))
         *layers, last = self.layers
@@ -168,7 +169,7 @@ class Decoder(nn.Module):
         return self.norm(last.residual(middle, last.feed_forward)), self.norm(middle)
 
     def precompute(self, state: State, source: Encoded) -> State:
-        """Return what the context modules need of a state and the source while a sentence is decoded."""
+        """Return what the context modules read of a state and the source while a sentence is decoded."""
         sublayers = [sub for layer in self.layers for sub in (layer.self_attention, layer.cross_attention)]
         seated = [sub for sub in sublayers if sub.context is not None]
         rows = source.source_rows()

@@ -1,4 +1,4 @@
-"""What a document carries from one sentence to the next: the states of all context modules.
+"""The state that a document carries from one sentence to the next: the states of all context modules.
 
     state = model.initial_state(documents=8)
     state = model.forced_decode(source, decoder_input, state).state      # after some sentences
@@ -33,7 +33,7 @@ class Ragged:
 
     @classmethod
     def empty(cls, documents: int, like: Tensor) -> Self:
-        """Return no rows for some documents. like: (…, width) of the same type."""
+        """Return a value without rows for some documents. like: (…, width), of the same dtype and device."""
         return cls(like.new_empty(0, like.shape[-1]), torch.zeros(documents, dtype=torch.long, device=like.device))
 
     def documents(self) -> list[Tensor]:
@@ -46,7 +46,7 @@ class Ragged:
         return Ragged.of([parts[document] for document in documents.tolist()])
 
     def put(self, documents: Tensor, other: "Ragged") -> "Ragged":
-        """Return the same with the rows of some documents replaced."""
+        """Return a copy with the rows of some documents replaced."""
         parts = self.documents()
         for document, rows in zip(documents.tolist(), other.documents(), strict=True):
             parts[document] = rows
@@ -71,7 +71,7 @@ def ragged(value: Value) -> Ragged:
 
 @dataclass(frozen=True)
 class State:
-    """The states of the context modules of a batch of documents, by the name of the sublayer each sits in."""
+    """The states of the context modules of a batch of documents, by the names of their sublayers."""
 
     units: Mapping[str, ContextState]
 
@@ -90,7 +90,7 @@ class State:
         return unit in self.units
 
     def __or__(self, other: "State") -> "State":
-        """Return both; where a unit is in both, that of `other`."""
+        """Return the union of both; `other` wins for units that are in both."""
         return State({**self.units, **other.units})
 
     def only(self, units: Iterable[str]) -> "State":
@@ -116,16 +116,16 @@ class State:
         return State({unit: {key: moved(value) for key, value in state.items()} for unit, state in self.units.items()})
 
     def is_floating_point(self) -> bool:
-        """Return whether all values are fractions."""
+        """Return whether all values are floating-point tensors."""
         values = [value for state in self.units.values() for value in state.values()]
         return all((v.values if isinstance(v, Ragged) else v).is_floating_point() for v in values)
 
     def detach(self) -> "State":
-        """Return a copy that no gradient goes through."""
+        """Return the state detached from the graph."""
         return self.map(lambda value: value.detach().clone())
 
     def unbind(self) -> list["State"]:
-        """Return the state of every document as a batch of its own; `join` is the opposite."""
+        """Return the state of every document as a batch of one; the inverse of `join`."""
 
         def parts(value: Value) -> list[Value]:
             return [Ragged.of([rows]) for rows in value.documents()] if isinstance(value, Ragged) else [*value.split(1)]
@@ -149,7 +149,7 @@ class State:
 
     @classmethod
     def join(cls, states: Sequence["State"]) -> "State":
-        """Return the states of several batches of documents as that of one batch."""
+        """Concatenate the states of several batches of documents."""
 
         def joined(values: list[Value]) -> Value:
             if isinstance(values[0], Ragged):
@@ -164,7 +164,7 @@ class State:
         )
 
     def put(self, documents: Tensor, other: "State") -> "State":
-        """Return the state with that of some documents replaced by `other`."""
+        """Return a copy in which `other` replaces the state of some documents."""
 
         def replaced(value: Value, new: Value) -> Value:
             if isinstance(value, Ragged):
@@ -180,7 +180,7 @@ class State:
         )
 
     def has_form_of(self, other: "State") -> bool:
-        """Return whether both hold the same units, keys and shapes; the lengths of ragged values may differ."""
+        """Return whether both have the same units, keys and shapes; the lengths of ragged values may differ."""
 
         def alike(one: Value | None, two: Value) -> bool:
             if isinstance(one, Ragged) and isinstance(two, Ragged):
@@ -198,18 +198,18 @@ class State:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors as UNIT/KEY, the form in which they are stored; UNIT/KEY/lengths for ragged ones."""
-        found: dict[str, Tensor] = {}
+        named: dict[str, Tensor] = {}
         for unit, state in self.units.items():
             for key, value in state.items():
                 if isinstance(value, Ragged):
-                    found |= {f"{unit}/{key}": value.values, f"{unit}/{key}/{LENGTHS}": value.lengths}
+                    named |= {f"{unit}/{key}": value.values, f"{unit}/{key}/{LENGTHS}": value.lengths}
                 else:
-                    found[f"{unit}/{key}"] = value
-        return found
+                    named[f"{unit}/{key}"] = value
+        return named
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "State":
-        """Return the state that `tensors` described."""
+        """Return the state that `tensors` returned; the inverse of `tensors`."""
         units: dict[str, ContextState] = {}
         for name, value in tensors.items():
             unit, _, key = name.rpartition("/")

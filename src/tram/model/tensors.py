@@ -1,4 +1,4 @@
-"""Safetensors files: names and shapes are compared before a value is read, and every value must be a finite number."""
+"""Safetensors files: names and shapes are checked before any value is read, and all values must be finite."""
 
 import errno
 import re
@@ -16,7 +16,7 @@ from tram.files import regular_file
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors as safetensors; errors of the disk are raised as OSError."""
+    """Write tensors as safetensors; disk errors are raised as OSError."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     path.touch()
     mode = path.stat().st_mode  # that of any other file here; safetensors would let the owner alone read it
@@ -29,7 +29,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, or say what is wrong with it."""
+    """Return the tensors of a safetensors file; raise InputError if it is damaged."""
     tensors = _read(path, device, lambda file, name: file.get_tensor(name))
     check_finite(path, tensors)
     return tensors
@@ -65,7 +65,7 @@ def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tenso
 
 
 def check_finite(where: Path | str, tensors: Mapping[str, Tensor]) -> None:
-    """Refuse tensors with infinities or with values that are not numbers."""
+    """Refuse tensors with infinities or NaN."""
     for name, value in tensors.items():
         if value.is_complex() or (value.is_floating_point() and not all_finite(value)):
             raise InputError(
@@ -75,7 +75,7 @@ def check_finite(where: Path | str, tensors: Mapping[str, Tensor]) -> None:
 
 
 def all_finite(value: Tensor) -> bool:
-    """Return whether no value is infinite or not a number; much faster than `isfinite().all()`."""
+    """Return whether all values are finite; much faster than `isfinite().all()`."""
     if not value.numel():
         return True
     low, high = (value.float() if value.element_size() == 1 else value).aminmax()  # NaN if any value is
@@ -86,7 +86,7 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, T
     """Refuse tensors of a file that a model does not have, or has in another shape; complete: also missing ones."""
     if foreign := sorted(found.keys() - wanted.keys()):
         raise InputError(
-            f"{path}: holds the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
+            f"{path}: contains the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
         )
     for name, value in found.items():
         if wanted[name].shape != value.shape:
@@ -97,6 +97,6 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, T
 
 
 def product_dtype(states: Tensor) -> torch.dtype:
-    """Return the dtype that matrix products are computed in: autocast's, where it is on."""
+    """Return the dtype of matrix products: that of autocast, if it is enabled."""
     device = states.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype

@@ -7,8 +7,8 @@
     done = model.forced_decode(source, decoder_input, state)      # some sentences of each document, then the next ones
     done.states, done.layout, done.state
 
-Without context modules every sentence is translated on its own. `contexts.base` describes what a context module is and
-where it sits; what it carries from sentence to sentence is in `State`.
+Without context modules, every sentence is translated independently. `contexts.base` describes context modules and their
+seats; `State` is what they carry from sentence to sentence.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from tram.model.state import State, ragged
 
 @dataclass(frozen=True)
 class ForcedDecoding:
-    """Everything that a pass over given source and target sentences computes.
+    """The result of a teacher-forced pass over source and target sentences.
 
     states: of the decoder, before the output projection, (real target tokens, d_model); layout: of the decoder input;
     state: of all context modules after these sentences; loss: extra loss of the decoder's, (real target tokens).
@@ -49,7 +49,7 @@ class ForcedDecoding:
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and the token table, which both share with the output unless the config says otherwise."""
+    """Encoder, decoder and token tables; usually source, target and output share one table."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Transformer(nn.Module):
 
     @property
     def has_context(self) -> bool:
-        """Whether sentences of a document know of each other."""
+        """Whether the model has a context module."""
         return bool(self.contexts())
 
     def contexts(self) -> dict[str, Context]:
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         return self.encoder.contexts() | self.decoder.contexts()
 
     def without_context(self) -> "Transformer":
-        """Return the sentence model inside: the same layers without context modules."""
+        """Return the underlying sentence model: the same layers without context modules."""
         alone = Transformer(self.config.without_context(), self.vocabulary)
         alone.to(self.device, self.dtype).train(self.training)
         missing = alone.load_state_dict(self.state_dict(), strict=False).missing_keys  # ignores the contexts' tensors
@@ -112,17 +112,16 @@ class Transformer(nn.Module):
         source, decoder_input: ids (documents, sentences, tokens), 0 = padding; decoder_input begins with the start id
         and has no end id. → (documents, sentences, target tokens, vocabulary), zeros at the padding.
         """
-        done = self.forced_decode(source, decoder_input)
-        return done.layout.grid(self.logits(done.states))
+        decoded = self.forced_decode(source, decoder_input)
+        return decoded.layout.grid(self.logits(decoded.states))
 
     def forced_decode(
         self, source: Tensor | Encoded, decoder_input: Tensor, state: State | None = None, reread: int = 0
     ) -> ForcedDecoding:
         """Read source and target of some sentences of each document, continuing from `state`.
 
-        source: ids (documents, sentences, tokens), or the same sentences encoded already; decoder_input: ids.
-        reread: the state returned is that before the last so many sentences, which the next call will read again;
-        0: after all of them.
+        source: ids (documents, sentences, tokens), or the encoded sentences; decoder_input: ids.
+        reread: number of last sentences that the next call reads again; the returned state is the one before them.
         """
         state = state or State.empty()
         encoded = source if isinstance(source, Encoded) else self.encode(source, state, reread)
@@ -135,21 +134,21 @@ class Transformer(nn.Module):
     ) -> Encoded:
         """Encode some sentences of each document; `state` and `reread` as in `forced_decode`.
 
-        context: (documents, sentences), how many tokens at the start of each are context; for Flat-Transformer.
+        context: (documents, sentences), the number of context tokens at the start of each; for Flat-Transformer.
         """
-        given = state or State.empty()
-        encoded: Encoded = self.encoder(self.layout(source, reread), given, context)
+        initial = state or State.empty()
+        encoded: Encoded = self.encoder(self.layout(source, reread), initial, context)
         if self.segment_rule is None:
             return encoded
-        # What the decoder carries belongs to the segment that was open: it is forgotten with it
-        decoder = given.only(self.decoder.contexts())
+        # The decoder's state belongs to the open segment and is reset when a new segment starts.
+        decoder = initial.only(self.decoder.contexts())
         return replace(encoded, state=self.in_new_segments(encoded, decoder) | encoded.state)
 
     def encoded_before(self, states: Tensor, source: Tensor, state: State | None) -> Encoded:
-        """Return sentences that `encode` has encoded in an earlier pass, one of each document.
+        """Return sentences that `encode` encoded in an earlier pass, one per document.
 
-        states: (real tokens, d_model); source: ids (documents, 1, tokens); state: after that pass, None if it began
-        without one. In models that read the whole source, the pass has to have ended in the segment of the sentences.
+        states: (real tokens, d_model); source: ids (documents, 1, tokens); state: after that pass, None if it started
+        without one. In models that read the whole source, that pass must have ended in the sentences' segment.
         """
         rows, segment = None, self.encoder.open_segment
         if state is not None and segment is not None and segment.keeps_rows:
@@ -173,12 +172,12 @@ class Transformer(nn.Module):
 
     @property
     def makes_first_translations(self) -> bool:
-        """Whether a context module reads first translations, which `with_first_translations` has to be told of."""
+        """Whether a context module reads first-pass translations, which `with_first_translations` adds to the state."""
         return isinstance(self.decoder.context, FirstPassContext)
 
     @torch.no_grad()
     def with_first_translations(self, encoded: Encoded, decoder_input: Tensor, state: State) -> State:
-        """Return the state in which the sentences to be decoded next have first translations, which others read.
+        """Return the state with first-pass translations of the sentences to decode next.
 
         encoded: their source; decoder_input: ids (documents, sentences, tokens) of the translations. The state of the
         encoder is that of `encoded`.
@@ -193,7 +192,7 @@ class Transformer(nn.Module):
 
     @property
     def segment_rule(self) -> SegmentRule | None:
-        """Which sentences are a segment, whose source is read as a whole; None: none is read ahead."""
+        """The rule that splits a document into segments whose source is read as a whole; None: no look-ahead."""
         return None if self.config.context is None else self.config.context.segment
 
     def decode(self, decoder_input: Tensor, source: Encoded, state: State, reread: int) -> Decoded:
@@ -201,7 +200,7 @@ class Transformer(nn.Module):
         return self.decoder(self.layout(decoder_input, reread), source, state)
 
     def layout(self, ids: Tensor, reread: int = 0) -> Layout:
-        """Return where the tokens of a batch lie; refuse a sentence that the position table is too short for."""
+        """Return the layout of a batch; refuse a sentence that is longer than the position table."""
         layout = Layout(ids, reread)
         longest = int(layout.counts.max(initial=0))
         if longest > self.config.max_positions:
@@ -227,8 +226,8 @@ class Transformer(nn.Module):
 
     def initial_state(self, documents: int) -> State:
         """Return the state before the first sentence of each document."""
-        found = {name: context.initial_state(documents) for name, context in self.contexts().items()}
-        return State({name: state for name, state in found.items() if state})
+        states = {name: context.initial_state(documents) for name, context in self.contexts().items()}
+        return State({name: state for name, state in states.items() if state})
 
     def start_decoding(self, encoded: Encoded, state: State | None = None) -> DecodingCache:
         """Begin a search in every sentence of a batch of shape (1, sentences, tokens) or (documents, 1, tokens)."""
@@ -260,7 +259,7 @@ class Transformer(nn.Module):
     def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:
         """Return the state after one more decoded sentence of each document. update_inputs: (real tokens, width)."""
         contexts = {name: context for name, context in self.decoder.contexts().items() if name in state}
-        nothing = self.tokens.weight[:0]  # what a module gets that has no update input
+        nothing = self.tokens.weight[:0]  # for modules without an update input
         after = {
             name: context.advance(update_inputs.get(name, nothing), layout, state[name])
             for name, context in contexts.items()
@@ -275,7 +274,7 @@ class Transformer(nn.Module):
 
         source, decoder_input: as in `forward`. → by the name of the sublayer, a list of documents of sentences.
         """
-        found: dict[str, list[list[Maps]]] = {}
+        maps: dict[str, list[list[Maps]]] = {}
         handles = []
         for name, context in self.contexts().items():
             if isinstance(context, Memory):
@@ -283,7 +282,7 @@ class Transformer(nn.Module):
                 def look(memory: nn.Module, given: tuple[Any, ...], name: str = name) -> None:
                     assert isinstance(memory, Memory)
                     _, local, layout, state = given
-                    found[name] = memory.maps(local, layout, state)
+                    maps[name] = memory.maps(local, layout, state)
 
                 handles.append(context.register_forward_pre_hook(look))
         try:
@@ -291,7 +290,7 @@ class Transformer(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
-        return found
+        return maps
 
     def set_dropout(self, residual: float, attention: float = 0.0, activation: float = 0.0) -> None:
         """Set the dropout rates everywhere; context modules have that of residual connections."""

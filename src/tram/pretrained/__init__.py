@@ -1,1 +1,1 @@
-"""Weights and tokenisers of other programs, converted to tram model folders."""
+"""Conversion of weights and tokenisers of other toolkits to tram model folders, and back."""

@@ -63,8 +63,8 @@ def base_fingerprint(model: Transformer) -> str:
 def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.dtype = torch.float16) -> AdapterFile:
     """Write the context modules of a run or a model folder as an adapter.
 
-    base: the model that the run started from; by default what the run's config says. The model's other weights must be
-    equal to it, so that the adapter works with it.
+    base: the model that the run started from; by default that of the run's config. The other weights of the run must
+    equal those of the base, so that the adapter works with it.
     """
     check_output_folder(out)
     folder = find_model(run)
@@ -74,8 +74,8 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
         raise InputError(f"{folder}: has no context module; finetune one first (finetune.context)")
     if replaced := parameter_shapes(model.config.without_context(), model.vocabulary).keys() - weights(model).keys():
         raise InputError(
-            f"{folder}: its context {context.kind} takes the place of `{min(replaced)}` of the base, so that it is no "
-            "adapter; keep the whole model with `tram export tram`"
+            f"{folder}: its context {context.kind} replaces `{min(replaced)}` of the base, so it cannot be an adapter; "
+            "export the whole model with `tram export tram`"
         )
     names = context_names(model)
     start = base or start_of(run)
@@ -83,7 +83,7 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
     if start is not None and base_fingerprint(load_model(start)) != fingerprint:
         raise InputError(
             f"{folder}: its other weights are not those of {start}, because they were trained, too; set "
-            "finetune.freeze: base for an adapter, or keep the whole model with `tram export tram`"
+            "finetune.freeze: base for an adapter, or export the whole model with `tram export tram`"
         )
     text = TextPipeline.load(folder) if exists(folder / "text.json") else None
     origin = None if text is None or text.pretrained is None else text.pretrained.origin
@@ -95,9 +95,9 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
         text=None if text is None else text.fingerprint,
         context=context,
     )
-    own = {name: value.to(dtype) for name, value in weights(model).items() if name in names}
+    context_weights = {name: value.to(dtype) for name, value in weights(model).items() if name in names}
     with replacing_folder(out.resolve()) as temporary:
-        save_tensors(temporary / WEIGHTS_FILE, own)
+        save_tensors(temporary / WEIGHTS_FILE, context_weights)
         write_json(temporary / CONFIG_FILE, about.model_dump(mode="json"))
         size = (temporary / WEIGHTS_FILE).stat().st_size
         (temporary / "README.md").write_text(adapter_card(about, model.config, size), encoding="utf-8")
@@ -119,16 +119,18 @@ def read_adapter(folder: Path) -> AdapterFile:
     """Return the contents of an adapter's memory_config.json."""
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: is no adapter (it has no {CONFIG_FILE}); give a folder of `tram export adapter`")
+        raise InputError(
+            f"{folder}: is not an adapter (no {CONFIG_FILE}); give a folder written by `tram export adapter`"
+        )
     values = read_json(path)
     version = values.get("version", VERSION)
     if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was made by a newer tram (version {short_repr(version)}); update tram")
+        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
     return checked(AdapterFile, values, str(path))
 
 
 def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.float32) -> Transformer:
-    """Return a base with the context modules of an adapter, in evaluation mode; refuse another base."""
+    """Return a base with the context modules of an adapter, in evaluation mode; refuse a base that does not match."""
     about, folder = read_adapter(adapter), find_model(base)
     base_file = read_model_file(folder)
     if base_file.model.context is not None:
@@ -139,10 +141,10 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
     _check_weights(adapter / WEIGHTS_FILE, settings, base_file.vocabulary)
     model = Transformer(settings, base_file.vocabulary).to(dtype)
     load_known_weights(model, folder / WEIGHTS)
-    found = base_fingerprint(model)
-    if found != about.base:
+    actual = base_fingerprint(model)
+    if actual != about.base:
         raise InputError(
-            f"{adapter}: is for the base {about.base_model} (fingerprint {about.base}), not for {folder} ({found}); "
+            f"{adapter}: is for the base {about.base_model} (fingerprint {about.base}), not for {folder} ({actual}); "
             "give that base"
         )
     load_known_weights(model, adapter / WEIGHTS_FILE)
@@ -150,10 +152,10 @@ def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.floa
 
 
 def _check_weights(path: Path, settings: ModelConfig, vocabulary: int) -> None:
-    """Refuse weights of other names or shapes than an adapter's config describes, before memory is allocated."""
-    found, whole = tensor_shapes(path), parameter_shapes(settings, vocabulary)
+    """Refuse weights that do not match the names and shapes of an adapter's config, before allocating memory."""
+    stored, whole = tensor_shapes(path), parameter_shapes(settings, vocabulary)
     base = parameter_shapes(settings.without_context(), vocabulary)
-    check_shapes(path, found, {name: value for name, value in whole.items() if name not in base})
+    check_shapes(path, stored, {name: value for name, value in whole.items() if name not in base})
 
 
 def adapter_card(about: AdapterFile, config: ModelConfig, size: int) -> str:
@@ -164,9 +166,10 @@ def adapter_card(about: AdapterFile, config: ModelConfig, size: int) -> str:
         f"---\nbase_model: {about.base_model}\n{licence}library_name: tram-mt\n---\n\n"
         f"# A context module for {about.base_model}\n\n"
         f"An adapter for tram-mt: context `{about.context.kind}` on side {about.context.side}, {size / 1e6:.1f} MB. "
-        f"It turns the sentence translator {about.base_model}{commit} into one that knows the sentences before.\n\n"
+        f"With it, the sentence-level model {about.base_model}{commit} translates with the context of earlier "
+        "sentences.\n\n"
         "    tram import hf BASE base\n"
         "    tram translate document.txt --model base --adapter .\n\n"
         f"Base: weights {about.base}, width {config.d_model}; another base is refused. "
-        f"Licence of the base: {about.licence or 'not stated'}; it also covers what is made from it.\n"
+        f"Licence of the base: {about.licence or 'not stated'}; it also applies to derived models.\n"
     )

@@ -45,7 +45,7 @@ POSITION_OFFSET = 2  # BART's position tables begin with two unused rows
 EMBEDDING = SHARED
 COPIES = (ENCODER_TOKENS, DECODER_TOKENS, OUTPUT)
 
-# tram's names and the authors' names inside a layer; those of the memory come first, because others begin like them.
+# tram's names and the authors' names inside a layer; those of the memory come first, because other names are prefixes.
 AUTHORS_LAYER_NAMES = {
     "self_attention.context.table": "rnn.ds_query_init",
     "self_attention.context.first_norm": "rnn.ds_layernorm",
@@ -129,10 +129,10 @@ class StateDict:
 
     def layers(self, stack: str) -> int:
         """Return the number of layers of the encoder or the decoder."""
-        found = {int(match[1]) for name in self.tensors if (match := re.match(rf"model\.{stack}\.{LAYER}", name))}
-        count = max(len(found), 1)
+        numbers = {int(match[1]) for name in self.tensors if (match := re.match(rf"model\.{stack}\.{LAYER}", name))}
+        count = max(len(numbers), 1)
         for layer in range(count):
-            if layer not in found:
+            if layer not in numbers:
                 raise InputError(f"{self.path}: lacks the layer `model.{stack}.layers.{layer}`; use another checkpoint")
         return count
 
@@ -164,17 +164,20 @@ def read_state_dict(path: Path) -> StateDict:
 
 
 def with_slot_norms(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors with the LayerNorm behind every learned table of slot positions under the same name.
+    """Return the tensors, with the LayerNorm after every learned table of slot positions under a uniform name.
 
     The table's module is read as LN(M + table); a LayerNorm without weights is one with weights 1 and biases 0.
     """
-    found = {SLOT_NORM.sub(r"\1.layer_norm.\2", name): value for name, value in tensors.items()}
+    renamed = {SLOT_NORM.sub(r"\1.layer_norm.\2", name): value for name, value in tensors.items()}
     for name, table in tensors.items():
         if SLOT_TABLE.fullmatch(name) and table.dim():
             start = name.removesuffix("emb.weight") + "layer_norm"
-            if f"{start}.weight" not in found and f"{start}.bias" not in found:
-                found |= {f"{start}.weight": torch.ones(table.shape[-1]), f"{start}.bias": torch.zeros(table.shape[-1])}
-    return found
+            if f"{start}.weight" not in renamed and f"{start}.bias" not in renamed:
+                renamed |= {
+                    f"{start}.weight": torch.ones(table.shape[-1]),
+                    f"{start}.bias": torch.zeros(table.shape[-1]),
+                }
+    return renamed
 
 
 def build_model(state: StateDict, heads: int, side: ContextSide) -> Transformer:
@@ -235,20 +238,20 @@ def read_memory_config(state: StateDict, side: ContextSide) -> MemoryConfig | No
     """Return the config of the memory on the given sides; None if the whole model has no memory unit."""
     if not any(state.memory_layers(stack) for stack in STACKS["both"]):
         return None
-    found = {stack: state.memory_layers(stack) for stack in STACKS[side]}
-    for stack, numbers in found.items():
+    memory_layers = {stack: state.memory_layers(stack) for stack in STACKS[side]}
+    for stack, numbers in memory_layers.items():
         if not numbers:
             raise InputError(f"{state.path}: has no memory unit (`rnn`) in its {stack}; give another --side")
-    layers = common_layer_numbers([(set(numbers), state.layers(stack)) for stack, numbers in found.items()])
+    layers = common_layer_numbers([(set(numbers), state.layers(stack)) for stack, numbers in memory_layers.items()])
     if layers is None:
         raise InputError(
-            f"{state.path}: has memory units in layers {found['encoder']} of the encoder and {found['decoder']} of"
-            " the decoder; only the same layers on both sides can be imported"
+            f"{state.path}: has memory units in layers {memory_layers['encoder']} of the encoder and"
+            f" {memory_layers['decoder']} of the decoder; only the same layers on both sides can be imported"
         )
-    stack, numbers = next(iter(found.items()))
+    stack, numbers = next(iter(memory_layers.items()))
     first = f"model.{stack}.layers.{numbers[0]}.rnn.ds_query_init"
     slots = state.tensor(first, 1, None, state.tensors[EMBEDDING].shape[1]).shape[1]
-    units = [f"model.{stack}.layers.{number}." for stack, numbers in found.items() for number in numbers]
+    units = [f"model.{stack}.layers.{number}." for stack, numbers in memory_layers.items() for number in numbers]
     learned = [any(SLOT_TABLE.fullmatch(name) and name.startswith(unit) for name in state.tensors) for unit in units]
     if any(learned) and not all(learned):
         raise InputError(f"{state.path}: only some memory units have learned slot positions; use another checkpoint")

@@ -1,9 +1,9 @@
-"""`tram export hf`: model folders of tram as folders that the library transformers loads.
+"""`tram export hf`: convert model folders of tram to folders that transformers can load.
 
     export_hf(Path("opus"), Path("opus-hf"))
 
-An imported model goes back to its own family, with its configs and its tokeniser. A model trained by tram becomes a
-BART, an mBART or a Marian model, whichever has its layout, without a tokeniser.
+An imported model is exported to its own family, with its configs and its tokeniser. A model trained by tram becomes a
+BART, an mBART or a Marian model, whichever has its architecture, without a tokeniser.
 """
 
 import json
@@ -46,7 +46,7 @@ BART_OFFSET = 2  # unused rows at the top of learned position tables
 
 @dataclass(frozen=True)
 class Exported:
-    """A model on its way out: its parameters, how many rows of a token table are tram's own, and its family."""
+    """A model to export: its parameters, the number of token table rows that only tram has, and its family."""
 
     config: ModelConfig
     parameters: Mapping[str, Tensor]
@@ -55,15 +55,15 @@ class Exported:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors under the names of transformers, as views of the parameters."""
-        found: dict[str, Tensor] = {}
+        named: dict[str, Tensor] = {}
         for name, value in self.parameters.items():
             if name == "bias" or name.endswith("tokens.weight") or name == "output.weight":
                 continue
             if name.endswith("embeddings.positions"):
                 value = torch.cat([value.new_zeros(BART_OFFSET - self.config.position_offset, value.shape[1]), value])
             names = foreign_names(name, LAYER_NAMES)
-            found |= dict(zip(names, value.chunk(len(names)), strict=True))
-        return found | self.tables()
+            named |= dict(zip(names, value.chunk(len(names)), strict=True))
+        return named | self.tables()
 
     def tables(self) -> dict[str, Tensor]:
         """Return the token tables and the bias of the output."""
@@ -71,28 +71,28 @@ class Exported:
         source = self.parameters.get("source_tokens.weight")
         output = self.parameters.get("output.weight")
         if source is None and output is None:
-            found = {SHARED: target}
+            tables = {SHARED: target}
         else:
-            found = {DECODER_TOKENS: target, ENCODER_TOKENS: target if source is None else source[self.own_rows :]}
+            tables = {DECODER_TOKENS: target, ENCODER_TOKENS: target if source is None else source[self.own_rows :]}
         if output is not None:
-            found[OUTPUT] = output[self.own_rows :]
-            found[SHARED] = target  # without a use; where the origin's is another one, that replaces it
+            tables[OUTPUT] = output[self.own_rows :]
+            tables[SHARED] = target  # unused; replaced by the original's if that is another one
         if self.family.has_output_bias:
             bias = self.parameters.get("bias")
             flat = target.new_zeros(len(target)) if bias is None else bias[self.own_rows :]
-            found[OUTPUT_BIAS] = flat[None]
-        return found
+            tables[OUTPUT_BIAS] = flat[None]
+        return tables
 
 
 def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
-    """Write a model folder for transformers; a context module is left out if told so, and refused otherwise."""
+    """Write a model folder for transformers; refuse a context module unless `without_context`."""
     check_output_folder(out)
     folder = find_model(model)
     about = read_model_file(folder)
     if about.model.context is not None and not without_context:
         raise InputError(
-            f"{folder}: has a context module, which transformers does not know; add --without-context to leave it out, "
-            "or use `tram export adapter` to keep it"
+            f"{folder}: has a context module, which transformers does not support; add --without-context to leave it "
+            "out, or use `tram export adapter` to keep it"
         )
     text = TextPipeline.load(folder) if exists(folder / "text.json") else None
     config = about.model.without_context()
@@ -122,7 +122,7 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
 
 
 def kind_of(config: ModelConfig, folder: Path) -> str:
-    """Return the family that has the layout of a model trained by tram; refuse a layout that none has."""
+    """Return the family with the architecture of a model trained by tram; raise InputError if there is none."""
     layout = (config.norm, config.embedding_norm, config.positions)
     for kind in ARCHITECTURES:
         family = FAMILIES[kind]

@@ -1,7 +1,7 @@
-"""What the families of pretrained translators share: how a config becomes a `ModelConfig` and defaults of the search.
+"""Code shared by the families of pretrained models: conversion of configs, search defaults and tokenisers.
 
 A family is a module with a `Family`: `marian`, `bart`, `mbart`, `m2m100`. Everything is read from the model's configs;
-what tram cannot compute is refused by the key that asks for it.
+the error for an unsupported setting names its key.
 """
 
 import json
@@ -24,8 +24,8 @@ from tram.text.subwords import SHIFT
 TOKENIZER = "tokenizer.json"
 REBUILT = "subwords.json"  # a tokenizer.json as transformers rebuilds it
 LONGEST_SENTENCE = 512  # subwords; longer ones are split, whatever the position table allows
-ROOM = 128  # rows that a token table may have beyond the last token: tables are often padded
-# Settings of generation that tram's search does not have, with the value that has no effect.
+ROOM = 128  # maximum number of rows after the last token: token tables are often padded
+# Generation settings that tram's search does not have, with the value that has no effect.
 NOT_SEARCHED: dict[str, Any] = {
     "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0,
@@ -37,9 +37,9 @@ NOT_SEARCHED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Family:
-    """A family: what its network computes, and how its text is read.
+    """A model family: its architecture and its text processing.
 
-    text: makes the pipeline for a pair of languages, either of which may be None.
+    text: returns the pipeline for a pair of languages, either of which may be None.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Family:
 
 
 def model_config(family: Family, files: ModelFiles) -> ModelConfig:
-    """Return the config of the network, with token tables that are shared; refuse what tram cannot compute."""
+    """Return the model config, with shared token tables; refuse unsupported settings."""
     for key in ("attention_heads", "ffn_dim"):
         encoder, decoder = files.integer(f"encoder_{key}"), files.integer(f"decoder_{key}")
         if encoder != decoder:
@@ -99,12 +99,12 @@ def search_defaults(files: ModelFiles) -> SearchDefaults:
 
 
 def unused_settings(files: ModelFiles) -> list[str]:
-    """Return the settings of generation that have an effect there and none in tram."""
+    """Return the generation settings that have an effect in transformers but not in tram."""
     return [key for key, off in NOT_SEARCHED.items() if files.generation(key) not in (None, off)]
 
 
 def banned_ids(files: ModelFiles) -> tuple[int, ...]:
-    """Return what a search may not produce: padding, and what the model's generation config forbids."""
+    """Return the ids that a search must not produce: padding, and those that the generation config forbids."""
     words = files.generation("bad_words_ids") or []
     if any(not isinstance(word, list) or len(word) != 1 for word in words):
         raise files.refusal("bad_words_ids", "forbids sequences of several ids; only single ids can be forbidden")
@@ -113,27 +113,27 @@ def banned_ids(files: ModelFiles) -> tuple[int, ...]:
 
 
 def check_fit(files: ModelFiles, tokens: int, rows: int, key: str = "vocab_size") -> None:
-    """Refuse a tokeniser with more tokens than the model has rows for them, or with far fewer."""
+    """Refuse a tokeniser that has more tokens than the token table has rows, or far fewer."""
     if not rows - ROOM <= tokens <= rows:
         raise files.refusal(
             key, f"is {rows}, but the tokeniser beside it has {tokens} tokens; copy the tokeniser of this model"
         )
 
 
-def check_token(files: ModelFiles, key: str, found: int | None) -> None:
-    """Refuse a tokeniser that gives a special token another id than the model's config."""
-    wanted = files.config.get(key)
-    if wanted is not None and found is not None and found != wanted:
+def check_token(files: ModelFiles, key: str, actual: int | None) -> None:
+    """Refuse a tokeniser in which a special token has another id than in the model's config."""
+    expected = files.config.get(key)
+    if expected is not None and actual is not None and actual != expected:
         raise files.refusal(
-            key, f"is {wanted}, but the tokeniser beside it has {found}; copy the tokeniser of this model"
+            key, f"is {expected}, but the tokeniser beside it has {actual}; copy the tokeniser of this model"
         )
 
 
 def tokenizer_subwords(files: ModelFiles, tokenizer: Any) -> tuple[SubwordFiles, dict[str, bytes]]:
-    """Return the subwords of a tokeniser of the library tokenizers, and the files that a model folder keeps.
+    """Return the subwords of a Hugging Face tokeniser, and the files that a model folder keeps.
 
-    transformers builds some tokenisers anew from the vocabulary of a tokenizer.json, or makes one of other files: then
-    what it made is kept beside the model's own files.
+    transformers rebuilds some tokenisers from the vocabulary of a tokenizer.json or from other files; then the rebuilt
+    tokeniser is stored beside the original files.
     """
     small = files.small_files()
     made = tokenizer.backend_tokenizer.to_str()
@@ -149,7 +149,7 @@ def tokenizer_subwords(files: ModelFiles, tokenizer: Any) -> tuple[SubwordFiles,
 
 
 def _without_templates(file: str | bytes) -> Any:
-    """Return the content of a tokenizer.json without what tram's own templates replace."""
+    """Return the content of a tokenizer.json without the parts that tram's templates replace."""
     try:
         content = json.loads(file)
         return {key: content[key] for key in content.keys() - {"truncation", "padding", "post_processor"}}
@@ -180,9 +180,9 @@ def pretrained_text(
 
 
 def many_to_many(pipeline: TextPipeline, files: ModelFiles, source: str | None, target: str | None) -> TextPipeline:
-    """Choose the languages of a model that translates between all of its own: as given, or as its tokeniser says.
+    """Choose the languages of a many-to-many model: as given, or as in its tokeniser's config.
 
-    Without a source it is English, if the model knows it; without a target it is chosen when the model is used.
+    The source defaults to English if the model supports it; the target can be chosen when the model is used.
     """
     assert pipeline.pretrained is not None
     known = {short_code(code) for code in pipeline.pretrained.languages}
@@ -192,7 +192,7 @@ def many_to_many(pipeline: TextPipeline, files: ModelFiles, source: str | None, 
 
 
 def load_tokenizer(files: ModelFiles) -> Any:
-    """Return the model's tokeniser as the library transformers loads it."""
+    """Return the model's tokeniser as transformers loads it."""
     try:
         from transformers import AutoTokenizer
         from transformers.utils import logging
@@ -203,19 +203,19 @@ def load_tokenizer(files: ModelFiles) -> Any:
     try:
         with warnings.catch_warnings(action="ignore"):
             return AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
-    except Exception as error:  # of many kinds, for missing and damaged files
+    except Exception as error:  # transformers raises many kinds for missing and damaged files
         if not (files.folder / TOKENIZER).exists() and any(files.folder.glob("*.model")) and not _has_protobuf():
             raise InputError(f"{files.folder}: reading its tokeniser needs the package protobuf; {EXTRA}") from None
         problem = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{files.folder}: its tokeniser cannot be loaded ({problem}); copy its files from the model's source"
+            f"{files.folder}: its tokeniser cannot be loaded ({problem}); copy its files from the original model"
         ) from None
     finally:
         logging.set_verbosity(before)
 
 
 def _has_protobuf() -> bool:
-    """Return whether transformers can convert a sentencepiece model to a tokeniser of the library tokenizers."""
+    """Return whether protobuf is installed, with which transformers converts sentencepiece models."""
     try:
         return find_spec("google.protobuf") is not None
     except ImportError:

@@ -1,4 +1,4 @@
-"""Output folders of importers and exporters, which never replace files of another kind."""
+"""Output folders of importers and exporters, which never replace existing files."""
 
 from pathlib import Path
 

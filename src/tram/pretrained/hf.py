@@ -1,9 +1,9 @@
-"""`tram import hf`: Hugging Face translators as model folders of tram.
+"""`tram import hf`: convert Hugging Face translation models to tram model folders.
 
     import_hf("Helsinki-NLP/opus-mt-en-de", Path("opus"))                    # or a folder
     import_hf("facebook/nllb-200-distilled-600M", Path("nllb"), source="en", target="de")
 
-The result is an ordinary model folder; nothing but `text.json`, its data, knows where it came from.
+The result is an ordinary model folder; only `text.json` records where it came from.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ OTHER_LAYERS = {"num_experts": "mixtures of experts", "is_decoder": "decoders wi
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported model: its text pipeline, and what its user should know."""
+    """An imported model: its text pipeline, and notes for the user."""
 
     text: TextPipeline
     notes: list[str]
@@ -84,20 +84,20 @@ def family_of(files: ModelFiles) -> Family:
 
 
 def notes(files: ModelFiles, text: TextPipeline) -> list[str]:
-    """Return what the user should know: a licence, languages to choose, settings without effect."""
+    """Return notes for the user: the licence, languages to choose, settings without effect."""
     assert text.pretrained is not None
-    origin, found = text.pretrained.origin, []
+    origin, result = text.pretrained.origin, []
     if origin.non_commercial:
-        found.append(f"licence {origin.licence}: this model, and what is made from it, is not for commercial use")
+        result.append(f"licence {origin.licence}: this model and models derived from it are not for commercial use")
     if origin.licence is None:
-        found.append("licence: the model states none in README.md; look it up before you publish anything made from it")
+        result.append("licence: README.md states none; look it up before you publish anything derived from this model")
     try:
         _ = text.special
     except InputError as error:
-        found.append(str(error))
+        result.append(str(error))
     if unused := unused_settings(files):
-        found.append(f"generation settings without effect in tram: {', '.join(unused)}")
-    return found
+        result.append(f"generation settings without effect in tram: {', '.join(unused)}")
+    return result
 
 
 def model_card(origin: Origin, config: ModelConfig, text: TextPipeline) -> str:

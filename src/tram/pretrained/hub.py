@@ -1,10 +1,10 @@
-"""A Hugging Face model: its folder or, by the name of a repository, a download of it.
+"""The files of a Hugging Face model: a folder, or a download of a repository.
 
     found = find_model_files("Helsinki-NLP/opus-mt-en-de", revision=None)
     found.integer("d_model")                   # of config.json
     found.generation("num_beams")              # of generation_config.json, else of config.json
 
-A folder never touches the network.
+Reading a folder never uses the network.
 """
 
 import re
@@ -21,7 +21,7 @@ from tram.yaml_files import parse_yaml
 
 REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 SMALL_FILES = ("*.json", "*.spm", "*.model", "*.txt")  # everything but the weights
-MOST_BYTES = 200_000_000  # of one small file
+MOST_BYTES = 200_000_000  # maximum size of a small file
 EXTRA = "install it with `pip install tram-mt[pretrained]`"
 
 
@@ -39,7 +39,7 @@ class ModelFiles:
 
     @property
     def config_path(self) -> Path:
-        """The place of config.json."""
+        """The path of config.json."""
         return self.folder / "config.json"
 
     def refusal(self, key: str, problem: str) -> InputError:
@@ -47,7 +47,7 @@ class ModelFiles:
         return InputError(f"{self.config_path}: `{key}`: {problem}")
 
     def integer(self, key: str, default: int | None = None) -> int:
-        """Return a whole number of config.json, at least 0."""
+        """Return a non-negative integer of config.json."""
         value = self.config.get(key)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -55,12 +55,12 @@ class ModelFiles:
         return value
 
     def flag(self, key: str, default: bool) -> bool:
-        """Return a switch of config.json."""
+        """Return a boolean of config.json."""
         value = self.config.get(key, default)
         return default if value is None else bool(value)
 
     def generation(self, key: str) -> Any:
-        """Return a default of generation: from generation_config.json, else from config.json."""
+        """Return a generation setting from generation_config.json or, if absent, from config.json."""
         value = self.generation_config.get(key)
         return self.config.get(key) if value is None else value
 
@@ -96,7 +96,7 @@ class ModelFiles:
         """Refuse a folder that lacks one of these files."""
         for name in names:
             if not (self.folder / name).is_file():
-                raise InputError(f"{self.folder / name}: is missing; copy it from the model's source")
+                raise InputError(f"{self.folder / name}: is missing; copy it from the original model")
 
 
 def small_paths(folder: Path) -> set[Path]:
@@ -140,7 +140,7 @@ def fetch(repository: str, revision: str | None) -> Path:
         weights = [f"{Path(SAFETENSORS).stem}*.safetensors"] if safe else [f"{Path(TORCH).stem}*.bin"]
         patterns = [*SMALL_FILES, "README.md", *weights]
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
-    except Exception as error:  # of the network, the hub or the disk, of many kinds
+    except Exception as error:  # errors of the network, the hub and the disk have many types
         problem = type(error).__name__
         raise InputError(
             f"{repository}: there is no such folder, and the repository could not be fetched ({problem}); "
@@ -159,7 +159,7 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
     except (OSError, ValueError):
         raise InputError(f"{path}: is not readable as JSON; use another copy of the model") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path}: is no JSON object; use another copy of the model")
+        raise InputError(f"{path}: is not a JSON object; use another copy of the model")
     return value
 
 

@@ -1,7 +1,7 @@
 """M2M100 and NLLB: one network (pre-norm, sinusoids of fairseq), two kinds of tokenisers.
 
 M2M100 has a sentencepiece model and a vocabulary, with 100 language codes after it; NLLB a BPE tokeniser with codes
-such as `deu_Latn`. The decoder starts with the end id, followed by the target language. The source language stands
+such as `deu_Latn`. The decoder starts with the end id, followed by the target language. The source language comes
 before the sentence or, in NLLB with `legacy_behaviour`, after its end.
 """
 

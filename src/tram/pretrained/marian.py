@@ -1,4 +1,4 @@
-"""Marian, the translators of OPUS-MT: post-norm, sinusoids, two sentencepiece models and a vocabulary beside them.
+"""Marian, the models of OPUS-MT: post-norm, sinusoids, two sentencepiece models and a vocabulary.
 
 The decoder starts with the padding id. Models with several target languages begin every source sentence with a code
 such as `>>deu<<`; some models have a vocabulary for each side. The tokeniser's punctuation normaliser is not applied,
@@ -67,12 +67,14 @@ def read_vocabulary(files: ModelFiles, content: bytes) -> dict[str, int]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or UNKNOWN not in value or not all(isinstance(n, int) for n in value.values()):
-        raise InputError(f"{files.folder}: {VOCABULARY} is no vocabulary with {UNKNOWN}; use another copy of the model")
+        raise InputError(
+            f"{files.folder}: {VOCABULARY} is not a vocabulary with {UNKNOWN}; use another copy of the model"
+        )
     return value
 
 
 def pair_of(files: ModelFiles, source: str | None, target: str | None) -> tuple[str, str]:
-    """Return the two languages: as given, as the tokeniser's config or the name of the model says, or undetermined."""
+    """Return both languages: as given, or from the tokeniser's config or the model's name, or undetermined."""
     named = PAIR.search(files.name) or PAIR.search(str(files.config.get("_name_or_path", "")))
     pair = []
     for number, given in enumerate((source, target)):

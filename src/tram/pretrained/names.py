@@ -34,7 +34,7 @@ PROJECTIONS = {"query": ("q_proj",), "key_value": ("k_proj", "v_proj"), "output"
 
 
 def foreign_names(name: str, layer_names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the foreign names of the tensors that are on top of each other in tram's parameter `name` of a stack."""
+    """Return the foreign names of the tensors that are stacked in tram's parameter `name` of an encoder or decoder."""
     stack, _, rest = name.partition(".")
     if not rest.startswith("layers."):
         return (f"model.{stack}.{STACK_NAMES[rest]}",)

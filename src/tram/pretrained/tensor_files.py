@@ -1,4 +1,4 @@
-"""Large files of tensors, a few megabytes at a time: memory holds neither the file nor its largest tensor.
+"""Streaming of large tensor files in blocks of a few megabytes, smaller than the largest tensor.
 
     tensors = open_tensors(folder)             # model.safetensors, pytorch_model.bin or their shards
     tensors.entries["model.shared.weight"]     # shape and data type
@@ -6,7 +6,7 @@
 
     write_tensors(path, {"tokens.weight": Entry((58_102, 512), torch.float32)}, blocks)
 
-safetensors' own reader maps the whole file into memory, and its writer wants all tensors at once.
+safetensors' own reader maps the whole file into memory, and its writer needs all tensors at once.
 """
 
 import json
@@ -31,7 +31,7 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 BLOCK = 1 << 21  # values that are in memory at the same time
 AGAIN = "use another copy of it"
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
-INDEX = ".index.json"  # follows the name of a file that is in several parts
+INDEX = ".index.json"  # suffix of the index of a sharded file
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = load_torch_file(path, "give the model's own weights", mmap=True)
-        if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-            raise InputError(f"{path}: is no state dict; {AGAIN}")
-        self._tensors: dict[str, Tensor] = found
+        loaded = load_torch_file(path, "give the model's own weights", mmap=True)
+        if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+            raise InputError(f"{path}: is not a state dict; {AGAIN}")
+        self._tensors: dict[str, Tensor] = loaded
         self._is_mapped = can_be_mapped(path)
-        self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
+        self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in loaded.items()}
 
     def blocks(self, name: str) -> Iterator[Tensor]:
         """Yield the values of a tensor in order, a block at a time; the next block may replace the last one."""
@@ -127,18 +127,18 @@ class Tensors:
         file = self._owners[name]
         dtype = self.entries[name].dtype
         if not dtype.is_floating_point:
-            raise InputError(f"{file.path}: `{name}` holds {dtype} values; give a model that is not quantised")
+            raise InputError(f"{file.path}: `{name}` contains {dtype} values; give a model that is not quantised")
         for block in file.blocks(name):
             check_finite(file.path, {name: block})
             yield block
 
     def path(self, name: str) -> Path:
-        """Return the file that holds a tensor."""
+        """Return the file that contains a tensor."""
         return self._owners[name].path
 
 
 def open_tensors(folder: Path) -> Tensors:
-    """Return the weights in a folder: safetensors before PyTorch files, one file or shards."""
+    """Return the weights in a folder: safetensors in preference to PyTorch files, one file or shards."""
     for name in (SAFETENSORS, TORCH):
         if (folder / name).exists():
             file = _open(folder / name)
@@ -157,9 +157,11 @@ def _open_shards(folder: Path, index: Path) -> Tensors:
         places = read_json(index)["weight_map"]
         names = sorted({Path(str(place)).name for place in places.values()})
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        raise InputError(f"{index}: is no index of shards; {AGAIN}") from None
+        raise InputError(f"{index}: is not an index of shards; {AGAIN}") from None
     if missing := [name for name in names if not (folder / name).exists()]:
-        raise InputError(f"{folder / missing[0]}: this part of the weights is missing; copy it from the model's source")
+        raise InputError(
+            f"{folder / missing[0]}: this shard of the weights is missing; copy it from the original model"
+        )
     files = {name: _open(folder / name) for name in names}
     owners = {}
     for tensor, place in places.items():

@@ -1,4 +1,4 @@
-"""PyTorch files of tensors: no code in them is ever run."""
+"""Loading of PyTorch files of tensors, without running code in them."""
 
 import ctypes
 import sys
@@ -20,7 +20,7 @@ MADV_DONTNEED = 4  # of Linux
 def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
     """Load a PyTorch file of tensors, numbers, strings and containers of them.
 
-    remedy: what to give instead of a file with other objects. mmap: values stay in the file until they are used.
+    remedy: end of the error message for other files. mmap: values stay in the file until they are used.
     """
     try:
         with regular_file(path).open("rb"):
@@ -46,9 +46,9 @@ def can_be_mapped(path: Path) -> bool:
 
 
 def release(mapped: Tensor) -> None:
-    """Return the memory of a tensor in a mapped file to the system, which reads it again when it is used again.
+    """Release the memory of a tensor in a mapped file; the system reads it again when it is used again.
 
-    Without it all that was read would count as memory of this process, up to the size of the file.
+    Otherwise everything read would count as memory of this process, up to the size of the file.
     """
     if sys.platform == "linux":
         start = mapped.data_ptr() // PAGESIZE * PAGESIZE

@@ -1,7 +1,7 @@
-"""Between the tensors of a foreign checkpoint and tram's parameters.
+"""Mapping of the tensors of a foreign checkpoint to tram's parameters.
 
-tram's ids are the foreign ones plus 1, because its own id 0 is padding: token tables have one more row at the top, and
-the bias of that row keeps its logit at -10,000, where it changes no probability.
+tram's ids are the foreign ones plus 1, because id 0 is padding: token tables have one more row at the top, whose bias
+keeps its logit at -10,000, so that it changes no probability.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Tables:
 
     @classmethod
     def of_config(cls, files: ModelFiles) -> "Tables":
-        """Return the tables that a config asks for."""
+        """Return the tables that a config describes."""
         output = None if files.flag("tie_word_embeddings", True) else OUTPUT
         if files.flag("share_encoder_decoder_embeddings", True) and output is None:
             return cls(SHARED)
@@ -53,19 +53,19 @@ class Checkpoint:
         self.family = family
         self.files = files
         self.tensors = tensors
-        # A file that was saved without the output layer lacks the first part of all names.
+        # In a file that was saved without the output layer, all names lack the first component.
         bare = not any(name.startswith("model.") for name in tensors.entries)
         self.names = {f"model.{name}" if bare else name: name for name in tensors.entries}
         self.tables = self.find_tables()
         self._used = {SHARED, ENCODER_TOKENS, DECODER_TOKENS, OUTPUT, OUTPUT_BIAS}
 
     def find_tables(self) -> Tables:
-        """Return the token tables under the names that the file has for them."""
+        """Return the token tables, by their names in the file."""
         tables = Tables.of_config(self.files)
         if tables.source is None:
             copies = (SHARED, DECODER_TOKENS, ENCODER_TOKENS, OUTPUT)
             return Tables(next((name for name in copies if name in self.names), SHARED))
-        # Without tied weights, older files hold one table for both sides, or two equal ones.
+        # Without tied weights, older files have one table for both sides, or two equal ones.
         source, target = (name if name in self.names else SHARED for name in (tables.source, tables.target))
         if source == target or (tables.output is not None and self.are_equal(source, target)):
             return Tables(target, None, tables.output)
@@ -78,9 +78,9 @@ class Checkpoint:
         return same_shape and all(torch.equal(first, second) for first, second in pairs)
 
     def unused_table(self) -> Tensor | None:
-        """Return a table that lies beside untied ones without a use: only an export needs it, to be complete."""
-        own = {self.tables.target, self.tables.source}
-        if self.tables.output is None or SHARED not in self.names or SHARED in own:
+        """Return the unused table of a checkpoint with untied tables; only a complete export needs it."""
+        used = {self.tables.target, self.tables.source}
+        if self.tables.output is None or SHARED not in self.names or SHARED in used:
             return None
         if self.are_equal(SHARED, self.tables.target):
             return None
@@ -102,8 +102,8 @@ class Checkpoint:
             rows, *columns = wanted.shape
             shape = [(rows - self.extra_rows(name)) // max(len(parts), 1), *columns]
             for part in parts:
-                found = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]
-                if found != shape:
+                actual = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]
+                if actual != shape:
                     raise InputError(
                         f"{self.tensors.path(self.names[part])}: `{part}` has shape {list(self.entry(part).shape)}, "
                         f"but config.json and the tokeniser ask for {shape}; do not mix files of several models"
@@ -112,17 +112,17 @@ class Checkpoint:
         return entries
 
     def check_all_used(self) -> None:
-        """Refuse a tensor that has no place in tram; the values of sinusoids are no tensors of their own."""
+        """Refuse a tensor that no parameter uses; sinusoidal position tables are ignored."""
         for name, original in self.names.items():
             is_sinusoid = self.family.positions != "learned" and ".embed_positions.weight" in name
             if name not in self._used and not is_sinusoid:
                 raise InputError(
                     f"{self.tensors.path(original)}: contains the unknown tensor `{original}`; "
-                    f"this {self.family.name} model was changed in a way that tram does not know"
+                    f"this {self.family.name} model was changed in a way that tram does not support"
                 )
 
     def parts(self, name: str) -> tuple[str, ...]:
-        """Return the foreign names of what a parameter is made of; none for a bias that the file does not have."""
+        """Return the foreign names of the tensors of a parameter; empty for a bias that the file does not have."""
         if name == "bias":
             return (OUTPUT_BIAS,) if OUTPUT_BIAS in self.names else ()
         tables = {
@@ -135,11 +135,11 @@ class Checkpoint:
 
     @staticmethod
     def extra_rows(name: str) -> int:
-        """Return how many rows a parameter has for ids that the foreign model does not have."""
+        """Return the number of rows for ids that the foreign model does not have."""
         return int(name in {"tokens.weight", "source_tokens.weight", "output.weight", "bias"})
 
     def parameter(self, name: str, entry: Entry) -> Iterator[Tensor]:
-        """Yield the values of a parameter in order, a block at a time: the row of padding, then the foreign tensors."""
+        """Yield the values of a parameter in order, a block at a time: the padding row, then the foreign tensors."""
         parts = self.parts(name)
         if self.extra_rows(name):
             yield torch.full(entry.shape[1:], PADDING_LOGIT if name == "bias" else 0.0)

@@ -1,1 +1,1 @@
-"""Small training documents put together from real sentences, in which context decides the translation."""
+"""Small training documents composed of real sentences, in which context decides the translation."""

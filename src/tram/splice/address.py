@@ -15,18 +15,18 @@ from tram.splice.rules import Rules
 from tram.splice.words import Pair, Tokenized, is_capitalized, is_word, words
 
 UNMARKED = "imperative"  # an imperative whose form the target shows only in its ending
-LEAST_VERBS = 3  # times that a word is the base form of a verb
-VERB_SHARE = 0.15  # of all its occurrences
+LEAST_VERBS = 3  # minimum occurrences of a word as the base form of a verb
+VERB_SHARE = 0.15  # minimum share of these among all its occurrences
 SENTENCES = (3, 6)
 CUES = 0.35  # share of the documents that open with a cue
 BETWEEN = 0.15  # chance of a sentence without address between two others
 PLURALS = 0.15  # share of the familiar documents that address several people
 LEAST_PLURALS = 30
-MOST_NAMES = 2  # behind a title
+MOST_NAMES = 2  # maximum number of names after a title
 
 
 class Forms:
-    """Forms of address of pairs; the verbs that open imperatives are learnt from "to …" and "can …"."""
+    """Forms of address of sentence pairs; the verbs of imperatives are learnt from "to …" and "can …"."""
 
     def __init__(self, rules: Rules):
         self._rules = rules
@@ -46,7 +46,7 @@ class Forms:
         return UNMARKED if form is None and self._is_imperative(pair) else form
 
     def _is_imperative(self, pair: Pair) -> bool:
-        """Return whether a verb opens the source or follows a comma: "Here, take it."."""
+        """Return whether a verb starts the source or follows a comma: "Here, take it."."""
         source = [",", *words(pair.source.lower()), "."]
         return any(
             not is_word(before)
@@ -58,14 +58,14 @@ class Forms:
 
 @dataclass
 class AddressSentences:
-    """Sentences that address someone, by form; cues also tell the form by how they call someone."""
+    """Sentences that address someone, by form; cues also show the form by what they call the person."""
 
     by_form: dict[str, list[Pair]] = field(default_factory=dict)
     plural: dict[str, list[Pair]] = field(default_factory=dict)
     cues: dict[str, list[Pair]] = field(default_factory=dict)
 
     def add(self, tokens: Tokenized, form: str | None, rules: Rules) -> None:
-        """Add a pair whose source says "you"; a cue may do without."""
+        """Add a pair whose source has "you"; a cue need not have it."""
         if form == UNMARKED or _is_honorific(tokens, form, rules) or lacks_antecedent(tokens, rules):
             return
         if not _is_clear(tokens, form, rules):
@@ -83,11 +83,11 @@ class AddressSentences:
 
 
 def _has_pronoun(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
-    """Return whether the target has a personal pronoun of the form, with its capital letter; True without a form."""
+    """Return whether the target has a personal pronoun of the form, properly capitalised; True without a form."""
     if form is None:
         return True
-    found = [word for word in tokens.target if word.lower() in rules.target.need("address").forms[form].words]
-    return any(form in rules.familiar_forms or is_capitalized(word) for word in found)
+    pronouns = [word for word in tokens.target if word.lower() in rules.target.need("address").forms[form].words]
+    return any(form in rules.familiar_forms or is_capitalized(word) for word in pronouns)
 
 
 def _is_honorific(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
@@ -107,10 +107,10 @@ def _is_plural(tokens: Tokenized, form: str, rules: Rules) -> bool:
 
 
 def _is_clear(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
-    """Return whether a form is shown by more than a possessive of another person: "ihr Helm" may be "her helmet"."""
-    found = rules.familiar_words.get(form or "", frozenset()).intersection(tokens.lower)
+    """Return whether a form is unambiguous: "ihr Helm" alone may also be "her helmet"."""
+    pronouns = rules.familiar_words.get(form or "", frozenset()).intersection(tokens.lower)
     doubtful = frozenset(rules.possessives)
-    if form is None or not found or not found <= doubtful:
+    if form is None or not pronouns or not pronouns <= doubtful:
         return True
     return any(
         {before, after} & doubtful and (rules.is_plural_address(before) or rules.is_plural_address(after))
@@ -119,7 +119,7 @@ def _is_clear(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
 
 
 def _calls(tokens: Tokenized, form: str, rules: Rules) -> bool:
-    """Return whether the source calls someone in a way that goes with a form: "Mr Brown, …", "…, my friend."."""
+    """Return whether the source has a vocative that goes with a form: "Mr Brown, …", "…, my friend."."""
     source = tokens.source
     for at, word in enumerate(source):
         if word not in rules.address_cues[form]:
@@ -137,7 +137,7 @@ def _calls(tokens: Tokenized, form: str, rules: Rules) -> bool:
 
 
 class AddressDocuments:
-    """A maker of documents with one form of address each."""
+    """A generator of documents with one form of address each."""
 
     def __init__(self, sentences: AddressSentences, bystanders: Bystanders):
         forms = sorted(sentences.by_form, key=lambda form: -len(sentences.by_form[form]))[:2]
@@ -161,7 +161,7 @@ class AddressDocuments:
         }
 
     def make(self, count: int, seed: int) -> Iterator[ParallelDocument]:
-        """Make so many documents."""
+        """Yield `count` documents."""
         random = Random(f"address {seed}")
         for _ in range(count):
             form = random.choice(self._forms)

@@ -1,7 +1,7 @@
-"""Sentences whose "it" refers back: pronouns that can be exchanged for those of another gender.
+"""Sentences with an anaphoric "it", whose pronouns can be replaced by those of another gender.
 
-Real sentences in which "it" was translated by a masculine or feminine pronoun (a neuter one may refer to nothing), and
-sentences with a definite noun phrase, which a pronoun replaces.
+They are real sentences in which "it" was translated by a masculine or feminine pronoun (a neuter one may be expletive),
+and sentences with a definite noun phrase that is replaced by a pronoun.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from tram.splice.antecedents import Antecedent
 from tram.splice.rules import Role, Rules
 from tram.splice.words import Pair, Tokenized, clause, is_capitalized, is_word, spans, words
 
-MOST_PRONOUNS = 2  # in one sentence
-LEAST_DICE = 0.03  # of a noun that a pronoun replaces and its translation
+MOST_PRONOUNS = 2  # maximum number in one sentence
+LEAST_DICE = 0.03  # minimum Dice coefficient of a replaced noun and its translation
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A pronoun in a target sentence: which word it is, its role, and its ending."""
+    """A pronoun in a target sentence: its word index, its role, and its ending."""
 
     at: int
     role: Role
@@ -26,7 +26,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Anaphor:
-    """A sentence pair and the pronouns that agree with what came before; origin: as it is in the corpora."""
+    """A sentence pair and its pronouns that agree with an antecedent; origin: the pair as it is in the corpora."""
 
     pair: Pair
     slots: tuple[Slot, ...]
@@ -34,7 +34,7 @@ class Anaphor:
 
     @property
     def names_another(self) -> bool:
-        """Whether a subject before the pronoun, or what is owned, could be what a later "it" refers to."""
+        """Whether a subject before the pronoun, or a possessed noun, could be the antecedent of a later "it"."""
         before = words(self.pair.target)[1 : self.slots[0].at]
         return self.slots[0].role == "possessive" or any(map(is_capitalized, before))
 
@@ -51,7 +51,7 @@ class Anaphor:
 
 
 def find_anaphor(tokens: Tokenized, rules: Rules) -> Anaphor | None:
-    """Return the pronouns of a pair that refer to something before it, if the rules are sure of every one."""
+    """Return the pronouns of a pair that refer to something before it; None unless the rules cover all of them."""
     source = tokens.source
     pronouns, possessives = source.count(rules.source_pronoun), source.count(rules.source_possessive)
     if not 1 <= pronouns + possessives <= MOST_PRONOUNS:
@@ -72,7 +72,7 @@ def find_anaphor(tokens: Tokenized, rules: Rules) -> Anaphor | None:
 
 
 def _slots(tokens: Tokenized, rules: Rules) -> list[Slot] | None:
-    """Return all pronouns of the third person singular; None if there is one whose role is not clear."""
+    """Return all third-person singular pronouns; None if the role of one is not clear."""
     result: list[Slot] = []
     for at, word in enumerate(tokens.lower):
         if word in rules.unclear:
@@ -133,7 +133,7 @@ def _one_gender(tokens: Tokenized, slots: list[Slot], rules: Rules) -> bool:
 
 
 def _refers_back(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
-    """Return whether no noun before the pronoun can be what it refers to."""
+    """Return whether no noun before the pronoun in its sentence can be its antecedent."""
     before = tokens.target[: slot.at]
     if before and before[-1] in rules.all_determiners:
         return False  # "die ihn umgebende Mauer"
@@ -146,7 +146,7 @@ def _refers_back(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
 
 
 def _can_be_exchanged(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
-    """Return whether the pronoun is singular and nothing else in the sentence changes with its gender."""
+    """Return whether the pronoun is singular and nothing else in the sentence depends on its gender."""
     for at, word in enumerate(tokens.lower):
         if word in rules.agreeing and not _noun_follows(tokens.target, at, rules):
             return False
@@ -180,7 +180,7 @@ def _is_source_subject(source: list[str], rules: Rules) -> bool:
 
 
 def _names_something(tokens: Tokenized, at: int, rules: Rules) -> bool:
-    """Return whether "er ist ein …" says what the thing is: for most things that would be wrong."""
+    """Return whether the sentence says what the thing is ("er ist ein …"), which is wrong for most antecedents."""
     start, end = clause(tokens.target, at)
     if rules.copulas.isdisjoint(tokens.lower[start:end]):
         return False
@@ -192,7 +192,7 @@ def _names_something(tokens: Tokenized, at: int, rules: Rules) -> bool:
 
 
 def _is_explained(tokens: Tokenized, at: int, rules: Rules) -> bool:
-    """Return whether the sentence itself says later what the pronoun is: "Er ist beschwerlich, mein Weg."."""
+    """Return whether the sentence names the referent later: "Er ist beschwerlich, mein Weg."."""
     end = clause(tokens.target, at)[1]
     return tokens.target[end : end + 1] in ([","], ["."]) and any(
         word in rules.determiners["nominative"] and _noun_follows(tokens.target, end + 1, rules)
@@ -201,7 +201,7 @@ def _is_explained(tokens: Tokenized, at: int, rules: Rules) -> bool:
 
 
 def _is_singular(tokens: Tokenized, at: int, rules: Rules) -> bool:
-    """Return whether the verb of the pronoun's clause is singular: "sie" can be plural, too."""
+    """Return whether the verb of the pronoun's clause is singular; "sie" can be plural, too."""
     start, end = clause(tokens.target, at)
     inside = tokens.lower[start:end]
     near = [tokens.lower[end - 1], *tokens.lower[max(start, at - 1) : at], *tokens.lower[at + 1 : at + 2]]
@@ -220,7 +220,7 @@ def _possessive_opens(tokens: Tokenized, rules: Rules) -> bool:
 
 
 def replace_noun(antecedent: Antecedent, rules: Rules) -> Anaphor | None:
-    """Return the sentence with a pronoun instead of its noun phrase, if that leaves right sentences on both sides."""
+    """Return the sentence with a pronoun instead of its noun phrase, if both sides are still grammatical."""
     if antecedent.case is None or not antecedent.definite or antecedent.dice < LEAST_DICE:
         return None
     pair = antecedent.pair

@@ -1,4 +1,4 @@
-"""Sentences that bring up a thing: a noun whose gender decides the pronouns of the sentences after it."""
+"""Sentences that introduce an antecedent: a noun whose gender decides the pronouns of later sentences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,8 +10,8 @@ from tram.splice.rules import Rules
 from tram.splice.words import Pair, Tokenized, is_capitalized, is_word
 
 MOST_ADJECTIVES = 2
-MOST_SOURCE_WORDS = 3  # adjectives and nouns between a determiner and the verb
-LEAST_DICE = 0.1  # of an object and its translation
+MOST_SOURCE_WORDS = 3  # maximum number of adjectives and nouns between a determiner and the verb
+LEAST_DICE = 0.1  # minimum Dice coefficient of an object and its translation
 
 Case = Literal["nominative", "accusative"]
 
@@ -20,8 +20,8 @@ Case = Literal["nominative", "accusative"]
 class Antecedent:
     """A sentence pair and the noun that later pronouns refer to.
 
-    source_range, target_range: the words of the noun phrase; case: of the noun phrase, None where a pronoun could not
-    replace it; definite: whether it has a definite determiner on both sides; dice: how well the nouns go together.
+    source_range, target_range: the words of the noun phrase; case: of the noun phrase, None if a pronoun cannot replace
+    it; definite: whether it has a definite determiner on both sides; dice: the Dice coefficient of the two nouns.
     """
 
     pair: Pair
@@ -46,7 +46,7 @@ class _Phrase:
 def find_antecedent(
     tokens: Tokenized, rules: Rules, lexicon: GenderLexicon, dictionary: Dictionary
 ) -> Antecedent | None:
-    """Return the antecedent that a pair brings up as its subject or as its only noun, if the rules are sure of it."""
+    """Return the antecedent that a pair introduces as its subject or as its only noun; None if the rules are unsure."""
     if len(tokens.target) < 4 or not is_word(tokens.target[0]):
         return None
     thirds = {rules.source_pronoun, rules.source_possessive}
@@ -94,7 +94,7 @@ def _subject(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> _Phrase
 
 
 def _narrowed(genders: str, adjective: str, rules: Rules) -> str:
-    """Return the genders that are left after an adjective: "ein neuer" is masculine."""
+    """Return the genders that remain possible after an adjective: "ein neuer" is masculine."""
     if len(genders) > 1 and rules.is_adjective(adjective):
         endings = rules.target.adjective_endings
         shown = endings.get(adjective[-2:], endings.get(adjective[-1:]))
@@ -161,7 +161,7 @@ def _source_subject(tokens: Tokenized, noun: str, rules: Rules, dictionary: Dict
 
 
 def _subject_end(source: list[str], first: int, rules: Rules) -> int | None:
-    """Return where the singular verb behind a simple noun phrase is, None if there is no such verb."""
+    """Return the index of the singular verb after a simple noun phrase, None if there is no such verb."""
     for end in range(first + 1, min(len(source) - 1, first + MOST_SOURCE_WORDS + 1)):
         word = source[end - 1]
         if not is_word(word) or word in rules.source_not_nouns or word.endswith("ly"):

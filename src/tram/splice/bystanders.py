@@ -1,4 +1,4 @@
-"""Sentences that decide nothing: before, between and after those that do."""
+"""Filler sentences, which decide nothing: before, between and after those that do."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -9,10 +9,12 @@ from tram.splice.words import Pair, Tokenized, is_capitalized
 
 @dataclass
 class Bystanders:
-    """openers may name things and come before an antecedent; neutral ones name nothing and may come after it.
+    """Filler sentences by their use.
 
-    asides may come after it, too: they name things, but their subject is a person who speaks, not a thing.
-    expletives have an "it" that refers to nothing: its translation does not change with the antecedent.
+    openers: may name things and come before an antecedent
+    neutral: name nothing and may come after it
+    asides: may come after it; they name things, but their subject is the speaker, not a thing
+    expletives: have an expletive "it", whose translation does not depend on the antecedent
     """
 
     openers: list[Pair] = field(default_factory=list)
@@ -21,7 +23,7 @@ class Bystanders:
     expletives: list[Pair] = field(default_factory=list)
 
     def add(self, tokens: Tokenized, rules: Rules) -> None:
-        """Add a pair to the lists it suits."""
+        """Add a pair to the lists that it is suitable for."""
         source, lower = tokens.source, tokens.lower
         if len(lower) < 4 or not rules.source_other_pronouns.isdisjoint(source) or rules.source_possessive in source:
             return
@@ -42,7 +44,7 @@ class Bystanders:
 
 
 def _has_clause(source: list[str], lower: list[str], rules: Rules) -> bool:
-    """Return whether both sides go on with a clause: "It is … to …", but not "It is central to the …"."""
+    """Return whether both sides continue with a clause: "It is … to …", but not "It is central to the …"."""
     behind = lower[lower.index(",") :] if "," in lower else []
     if rules.expletive_followers.isdisjoint(behind):
         return False

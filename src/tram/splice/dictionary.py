@@ -1,4 +1,4 @@
-"""Which source word goes with which target noun, by how often both are in one pair of sentences."""
+"""Association of source words and target nouns, by co-occurrence in sentence pairs."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ LEAST_LETTERS = 3
 
 
 class Dictionary:
-    """Counts of words, of nouns and of both together; add pairs, then ask for scores."""
+    """Counts of words, of nouns and of their co-occurrences."""
 
     def __init__(self) -> None:
         self.pairs = 0
@@ -27,7 +27,7 @@ class Dictionary:
         self._together.update([(word, noun) for noun in nouns for word in source])
 
     def together(self, word: str, noun: str) -> int:
-        """Return in how many pairs both are."""
+        """Return the number of pairs that contain both."""
         return self._together[word, noun]
 
     def dice(self, word: str, noun: str) -> float:
@@ -36,5 +36,5 @@ class Dictionary:
         return 2 * self._together[word, noun] / total if total else 0.0
 
     def translations(self) -> Counter[tuple[str, str]]:
-        """Return all pairs of words seen together and how often."""
+        """Return the co-occurrence counts of all pairs of words."""
         return self._together

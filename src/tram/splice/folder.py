@@ -2,8 +2,8 @@
 
 write_folder(Path("data/spliced"), corpora, {"pronouns": 24000, "address": 9000}, seed=1)
 
-Each kind of document has its own pair of files; `train` has all of them in random order. README.md and counts.json say
-what they were made of.
+Each kind of document has its own pair of files; `train` has all of them in random order. README.md and counts.json
+document their origin.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 _README = """\
 # Spliced documents, {source}–{target}
 
-Small documents put together from real sentences, in which earlier sentences decide how later ones are translated.
-The sentences of a document come from different places: it has no story, but its grammar is right.
+Small documents composed of real sentences, in which earlier sentences decide how later ones are translated.
+The sentences of a document come from different places: it tells no story, but its grammar is correct.
 
-- `pronouns`: a sentence brings up a thing; in later ones "it" and its German pronoun refer to it. Pronouns are
-  exchanged so that the three genders are equally frequent after every sentence. In {replaced:.0%} of the sentences with
+- `pronouns`: a sentence introduces a thing; in later ones "it" and its German pronoun refer to it. Pronouns are
+  replaced so that the three genders are equally frequent after every sentence. In {replaced:.0%} of the sentences with
   "it" the pronoun replaces a noun phrase of the original sentence.
 - `address`: all sentences that address someone have the same form (du or Sie). No sentence is changed.
-- `terms`: a term with two translations in the corpora has one of them throughout. No sentence is changed.
+- `terms`: a term with two translations in the corpora has the same one throughout. No sentence is changed.
 - `train`: all of them in random order.
 
 One sentence per line, a blank line between documents. A fifth of the nouns and of the sentences with "it" are left out
@@ -69,7 +69,7 @@ def write_folder(
 ) -> dict[str, Any]:
     """Write spliced documents and return the counts of counts.json.
 
-    wanted: how many documents of each kind; of terms at most as many as the corpora have material for
+    wanted: number of documents of each kind; for terms, at most as many as the corpora have sentences for
     max_characters: the longest source sentence that is used
     replaced: share of the sentences with "it" in which it replaces a noun phrase
     """
@@ -120,20 +120,20 @@ def _write(out: Path, name: str, documents: Sequence[ParallelDocument], language
 
 
 def _found(mined: Mined, wanted: Mapping[Kind, int]) -> dict[str, int]:
-    """Return how much the corpora have for the kinds that were asked for."""
-    found = {}
+    """Return the counts of suitable sentences in the corpora for the requested kinds."""
+    counts = {}
     if "pronouns" in wanted:
-        found["nouns with one gender"] = len(mined.lexicon.genders)
-        found["sentences that bring up a thing"] = len(mined.pronouns.antecedents)
-        found["their nouns"] = len({antecedent.noun for antecedent in mined.pronouns.antecedents})
-        found['sentences with "it"'] = len(mined.pronouns.real)
-        found['sentences in which "it" can replace a noun phrase'] = len(mined.pronouns.replaced)
+        counts["nouns with one gender"] = len(mined.lexicon.genders)
+        counts["sentences that introduce a thing"] = len(mined.pronouns.antecedents)
+        counts["their nouns"] = len({antecedent.noun for antecedent in mined.pronouns.antecedents})
+        counts['sentences with "it"'] = len(mined.pronouns.real)
+        counts['sentences in which "it" can replace a noun phrase'] = len(mined.pronouns.replaced)
     if "address" in wanted:
         for form, pairs in sorted(mined.address.by_form.items()):
-            found[f"sentences with form {form}"] = len(pairs) + len(mined.address.plural.get(form, []))
+            counts[f"sentences with form {form}"] = len(pairs) + len(mined.address.plural.get(form, []))
         for form, pairs in sorted(mined.address.cues.items()):
-            found[f"cues for form {form}"] = len(pairs)
+            counts[f"cues for form {form}"] = len(pairs)
     if "terms" in wanted:
-        found["terms with two translations"] = len(mined.terms)
-        found["their sentences"] = sum(len(pairs) for term in mined.terms for pairs in term.pairs)
-    return found
+        counts["terms with two translations"] = len(mined.terms)
+        counts["their sentences"] = sum(len(pairs) for term in mined.terms for pairs in term.pairs)
+    return counts

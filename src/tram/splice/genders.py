@@ -1,4 +1,4 @@
-"""Genders of nouns, counted from the determiners in front of them, and nouns that are persons.
+"""Genders of nouns, counted from the determiners before them, and nouns that denote persons.
 
 counts = NounCounts(rules)
 counts.add(source, target)         # every pair of sentences of the corpora
@@ -14,17 +14,17 @@ from tram.evaluation.language import GENDERS, Gender
 from tram.splice.rules import Rules
 from tram.splice.words import Tokenized
 
-LEAST_EVIDENCE = 3  # determiners that allow one gender only
-LEAST_SHARE = 0.1  # of them in all that agrees, so that a few slips do not make "ein Name" neuter
-PURITY = 0.92  # share of the evidence that must agree
-WELL_KNOWN = 20  # determiners after which a compound's own evidence counts more than its last part's
-LEAST_FIRST, LEAST_HEAD = 3, 5  # letters of the parts of a compound: Vorteile is not of "Eile", Beweise not of "Weise"
-LEAST_PERSON = 6  # letters of a person that may be the last part of a compound: not Miss in Kompromiss
+LEAST_EVIDENCE = 3  # minimum number of determiners that allow only one gender
+LEAST_SHARE = 0.1  # minimum share of these in the evidence, so that a few errors do not make "ein Name" neuter
+PURITY = 0.92  # minimum share of the evidence that agrees
+WELL_KNOWN = 20  # with this many determiners, a compound's own evidence overrules that of its last part
+LEAST_FIRST, LEAST_HEAD = 3, 5  # minimum letters of a compound's parts: Vorteile has no "Eile", Beweise no "Weise"
+LEAST_PERSON = 6  # minimum letters of a person at the end of a compound: not Miss in Kompromiss
 _RELATIVE = re.compile(r"\b([a-z]+),? (who|which)\b")
 
 
 class NounCounts:
-    """What is seen around nouns in a corpus."""
+    """Counts of determiners and other evidence around nouns in a corpus."""
 
     def __init__(self, rules: Rules):
         self._rules = rules
@@ -72,14 +72,14 @@ class NounCounts:
     def _with_feminine(self) -> set[str]:
         """Return nouns that have a feminine, and their feminines: Minister and Ministerin, but not Term and Termin."""
         singular, plural = self._rules.feminine_endings
-        found = set()
+        nouns = set()
         for word in self._capitalized:
             stem = word.removesuffix(plural) if word.endswith(plural) else word.removesuffix(singular)
             seen = self._counts.get(word, Counter())
             feminine = word.endswith(plural) or seen["f"] > seen["m"] + seen["n"] + seen["x"]
             if stem != word and len(stem) > 3 and feminine and stem in self._capitalized:
-                found |= {stem, stem + singular}
-        return found
+                nouns |= {stem, stem + singular}
+        return nouns
 
 
 def _clear_gender(counts: Counter[str]) -> Gender | None:
@@ -93,9 +93,9 @@ def _clear_gender(counts: Counter[str]) -> Gender | None:
 class GenderLexicon:
     """Nouns with one clear gender; compounds have the gender of their last part.
 
-    genders: clear genders; evidence: determiners by noun, where too few or at odds, too; persons: target nouns;
-    source_persons: source nouns; person_endings: last parts of compounds that are persons;
-    verbs: finite verbs in the singular, seen beside a pronoun.
+    genders: clear genders; evidence: determiners by noun, also of nouns without a clear gender; persons: target nouns
+    that denote persons; source_persons: such source nouns; person_endings: last parts of compounds that denote persons;
+    verbs: singular finite verbs, seen beside a pronoun.
     """
 
     def __init__(
@@ -129,14 +129,14 @@ class GenderLexicon:
             return own
         last = next((self.genders[head] for head in _heads(noun) if head != noun and head in self.genders), None)
         if own is not None:
-            return own if last in (None, own) else None  # a few slips in the corpora, or a wrong last part
+            return own if last in (None, own) else None  # otherwise errors in the corpora, or a wrong last part
         return last
 
     def agrees(self, noun: str, genders: str) -> Gender | None:
         """Return the noun's gender if its determiner in a sentence allows it: "mn" for "ein".
 
-        A noun that is too rare for the lexicon has the gender of a determiner that allows only one, unless what was
-        seen of it speaks against that.
+        A noun that is too rare for the lexicon has the gender of a determiner that allows only one, unless the evidence
+        contradicts it.
         """
         known = self.gender(noun)
         if known is not None or self.is_person(noun):
@@ -145,12 +145,12 @@ class GenderLexicon:
             return None
         counts = self.evidence.get(noun, Counter())
         support = counts[genders] + (counts["x"] if genders != "f" else 0)
-        found: Gender | None = next((gender for gender in GENDERS if gender == genders), None)
-        return found if 2 * support >= counts.total() else None
+        only: Gender | None = next((gender for gender in GENDERS if gender == genders), None)
+        return only if 2 * support >= counts.total() else None
 
 
 def has_slip(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> bool:
-    """Return whether a target sentence has a wrong article, as corpora do: "das Pelz", "das neues Haus", "die Die"."""
+    """Return whether a target sentence has a wrong article: "das Pelz", "das neues Haus", "die Die"."""
     kinds = {context: kind for kind, contexts in rules.gender_evidence.items() for context in contexts}
     for at, word in enumerate(tokens.lower[:-2]):
         kind = kinds.get(word)

@@ -1,4 +1,4 @@
-"""One pass over aligned corpora that collects every sentence splicing can use."""
+"""Mining of aligned corpora for the sentences that splicing can use, in one pass."""
 
 import re
 from collections import Counter
@@ -19,10 +19,10 @@ from tram.splice.terms import Term, find_terms
 from tram.splice.words import Pair, Tokenized
 from tram.text.held_out import held_out_noun, held_out_sentence
 
-TARGET_LONGER = 1.2  # how much longer than the source a translation may be
+TARGET_LONGER = 1.2  # maximum length of a translation relative to its source
 LEAST_CHARACTERS = 8
-LEAST_OCCURRENCES = 3  # of a word in lower case that is taken to be spelt right
-LEAST_VOCABULARY = 50_000  # words, below which it says nothing that one is rare
+LEAST_OCCURRENCES = 3  # minimum occurrences of a lower-case word that is taken to be spelt correctly
+LEAST_VOCABULARY = 50_000  # in a smaller vocabulary, rare words are not evidence of misspellings
 # A whole sentence without code, markup, menus or lists.
 _WHOLE = re.compile(r"[\"„»“'‚›]?\w[^<>{}|=\\/@#*~_^$\[\]\t%−→›:;]*[^\s(?!][.!?…][\"“«”'‘‹]?")
 _QUOTES, _SOURCE_QUOTES = '"„“”»«‚‘‹›', '"“”'
@@ -33,7 +33,7 @@ Advance = Callable[[int], object]
 
 @dataclass
 class Mined:
-    """What the corpora have for each kind of document."""
+    """The suitable sentences of the corpora, for each kind of document."""
 
     lexicon: GenderLexicon
     forms: Forms
@@ -44,7 +44,7 @@ class Mined:
 
 
 class Spelling:
-    """Words that are rare in a lot of text, which are misspelt more often than others."""
+    """Detection of probable misspellings: words that are rare in a large corpus."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -68,17 +68,17 @@ def read_pairs(
     format: str | None,
     advance: Advance,
 ) -> list[Pair]:
-    """Read corpora, count their words, and return the short whole sentences, none twice."""
-    found: dict[tuple[str, str], int] = {}
+    """Read corpora, count their words, and return the short complete sentences without duplicates."""
+    corpus_of: dict[tuple[str, str], int] = {}
     for number, (source, target) in enumerate(corpora):
         for document in read_parallel(source, target, format):
             for one, other in zip(document.source, document.target, strict=True):
                 counts.add(one, other)
                 spelling.add(other)
                 if _is_usable(one, other, max_characters):
-                    found.setdefault((one, other), number)
+                    corpus_of.setdefault((one, other), number)
             advance(len(document.source))
-    return [Pair(one, other, number) for (one, other), number in found.items()]
+    return [Pair(one, other, number) for (one, other), number in corpus_of.items()]
 
 
 def _is_usable(source: str, target: str, max_characters: int) -> bool:
@@ -98,7 +98,7 @@ def mine(
     format: str | None = None,
     advance: Advance = lambda _: None,
 ) -> Mined:
-    """Return what the corpora have for the kinds, without what `tram.text.held_out` keeps for probes."""
+    """Return the suitable sentences for each kind, without those that `tram.text.held_out` keeps for probes."""
     counts, spelling, dictionary = NounCounts(rules), Spelling(), Dictionary()
     pairs = read_pairs(corpora, counts, spelling, max_characters, format, advance)
     mined = Mined(counts.lexicon(), Forms(rules))
@@ -118,7 +118,7 @@ def mine(
 
 
 def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary) -> None:
-    """Add a pair to what it can be used for."""
+    """Add a pair to all uses that it is suitable for."""
     tokens = Tokenized(pair)
     form = mined.forms.of(pair)
     mined.address.add(tokens, form, rules)

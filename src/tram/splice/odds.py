@@ -1,6 +1,6 @@
-"""How well a source sentence alone tells which of two classes it belongs to, by its words.
+"""Log odds of a source sentence belonging to one of two classes, by its words alone.
 
-Sentences that tell it by themselves teach nothing about context; `weights` prefers the others.
+Sentences that reveal their class without context teach nothing about context; `weigh` prefers the others.
 """
 
 import math
@@ -12,11 +12,11 @@ from random import Random
 from tram.splice.words import Pair, words
 
 SMOOTHING = 2.0
-MARGIN = 1.5  # log odds for the right class at which a sentence has half the weight
+MARGIN = 1.5  # log odds of the correct class at which a sentence has half the weight
 
 
 class WeightedPairs:
-    """Sentences of one class, drawn more often the less their words tell the class."""
+    """Sentences of one class, sampled more often the less their words reveal the class."""
 
     def __init__(self, pairs: Sequence[Pair], own: "WordCounts", other: "WordCounts"):
         self.pairs = list(pairs)
@@ -24,7 +24,7 @@ class WeightedPairs:
         self._cumulative = list(accumulate(1 / (1 + math.exp(min(margin - MARGIN, 50))) for margin in margins))
 
     def sample(self, random: Random, size: int) -> list[Pair]:
-        """Draw sentences, none twice; fewer if there are no more."""
+        """Sample sentences without replacement; fewer if there are not enough."""
         chosen: dict[str, Pair] = {}
         for _ in range(4 * size):
             if len(chosen) < size:
@@ -34,7 +34,7 @@ class WeightedPairs:
 
 
 class WordCounts:
-    """In how many of the sentences of a class each source word is."""
+    """For each source word, the number of sentences of a class that contain it."""
 
     def __init__(self, pairs: Sequence[Pair]):
         self._size = len(pairs)
@@ -42,8 +42,8 @@ class WordCounts:
 
     def log_odds(self, pair: Pair, other: "WordCounts") -> float:
         """Return how much more a pair's words suggest this class than the other, by naive Bayes."""
-        found = set(words(pair.source.lower()))
-        return sum(self._log_share(word) - other._log_share(word) for word in found)
+        source_words = set(words(pair.source.lower()))
+        return sum(self._log_share(word) - other._log_share(word) for word in source_words)
 
     def _log_share(self, word: str) -> float:
         return math.log((self._counts[word] + SMOOTHING) / (self._size + 2 * SMOOTHING))

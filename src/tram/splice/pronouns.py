@@ -1,4 +1,4 @@
-"""Documents in which an earlier noun decides the pronouns: a thing is brought up, then "it" refers to it."""
+"""Documents in which an earlier noun decides the pronouns: a thing is introduced, then "it" refers to it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +15,10 @@ from tram.splice.bystanders import Bystanders
 from tram.splice.rules import Rules
 from tram.splice.words import Pair
 
-MOST_PER_NOUN = 20  # sentences, so that frequent nouns do not drown the others
+MOST_PER_NOUN = 20  # maximum number of sentences, so that frequent nouns do not dominate
 SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpus
-ASIDES = 0.4  # share of the threads with sentences between that name other things
-EXPLETIVES = 0.12  # share of the threads with an "it" that refers to nothing
+ASIDES = 0.4  # share of the threads with sentences in between that name other things
+EXPLETIVES = 0.12  # share of the threads with an expletive "it"
 # How many sentences of a kind a document has, and how often.
 OPENERS, THREADS, BETWEEN, ANAPHORS = (
     ((0, 0.3), (1, 0.25), (2, 0.15), (4, 0.15), (8, 0.15)),
@@ -26,14 +26,14 @@ OPENERS, THREADS, BETWEEN, ANAPHORS = (
     ((0, 0.25), (1, 0.2), (2, 0.3), (3, 0.15), (4, 0.1)),
     ((1, 0.6), (2, 0.3), (3, 0.1)),
 )
-ATTEMPTS = 1000  # to draw a document with one form of address
+ATTEMPTS = 1000  # maximum number of attempts to draw a document with one form of address
 
 T = TypeVar("T")
 
 
 @dataclass
 class PronounSentences:
-    """What documents are made of. real: "it" in the corpora; replaced: "it" instead of a noun phrase."""
+    """The sentences of documents. real: with "it" in the corpora; replaced: with "it" instead of a noun phrase."""
 
     antecedents: list[Antecedent] = field(default_factory=list)
     real: list[Anaphor] = field(default_factory=list)
@@ -41,7 +41,7 @@ class PronounSentences:
 
 
 class PronounDocuments:
-    """A maker of documents; `replaced` is the share of the sentences with "it" in which it replaces a noun phrase."""
+    """A generator of documents; replaced: share of the sentences with "it" in which it replaces a noun phrase."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PronounDocuments:
         self._replaced = replaced
 
     def make(self, count: int, seed: int) -> Iterator[ParallelDocument]:
-        """Make so many documents."""
+        """Yield `count` documents."""
         random = Random(f"pronouns {seed}")
         nouns = _by_gender(self._sentences.antecedents, random)
         pools = [_by_corpus(self._sentences.real), _by_corpus(self._sentences.replaced if self._replaced else ())]
@@ -92,7 +92,7 @@ class PronounDocuments:
         nouns: dict[Gender, list[Antecedent]],
         pools: list[dict[int | None, list[Anaphor]]],
     ) -> list[Pair]:
-        """Draw an antecedent, what comes between, and the sentences that refer to it."""
+        """Draw an antecedent, the sentences in between, and those that refer to it."""
         antecedent = random.choice(nouns[random.choice(GENDERS)])
         others = self._asides if random.random() < ASIDES else self._bystanders.neutral
         between = _some(random, others, _drawn(random, BETWEEN))

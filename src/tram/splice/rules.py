@@ -26,7 +26,7 @@ Words = Annotated[frozenset[str], BeforeValidator(_split)]
 
 
 class Rules(BaseModel):
-    """What splicing knows about a pair of languages; `de.yaml` explains each key."""
+    """The rules for a pair of languages; `de.yaml` explains each key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -115,7 +115,7 @@ class Rules(BaseModel):
 
     @cached_property
     def indefinite(self) -> frozenset[str]:
-        """Determiners of a thing that is new: a noun phrase with one cannot be replaced by a pronoun."""
+        """Indefinite determiners: a noun phrase with one cannot be replaced by a pronoun."""
         endings = self.nominative_endings | self.accusative_endings
         return frozenset(_declined(self.indefinite_stems, endings))
 
@@ -142,8 +142,8 @@ class Rules(BaseModel):
     @cached_property
     def possessives(self) -> dict[str, str]:
         """Possessives of the third person and their endings."""
-        found = self.target.need("possessives")
-        return {stem + ending: ending for stem in found.stems.values() for ending in found.endings}
+        rules = self.target.need("possessives")
+        return {stem + ending: ending for stem in rules.stems.values() for ending in rules.endings}
 
     @cached_property
     def doubtful(self) -> frozenset[str]:
@@ -157,7 +157,7 @@ class Rules(BaseModel):
 
     @cached_property
     def familiar_words(self) -> dict[str, frozenset[str]]:
-        """The pronouns of the forms of address that have no capital letter of their own."""
+        """The pronouns of the forms of address that are not capitalised."""
         forms = self.target.need("address").forms
         return {form: forms[form].words for form in self.familiar_forms}
 

@@ -1,7 +1,7 @@
-"""Documents that keep to one translation of a term that has two in the corpora.
+"""Documents with one consistent translation of a term that has two in the corpora.
 
-A term is a source word; its translations are target nouns, each with its inflected forms. Both must be frequent, mostly
-come from the term, not occur together, and not be parts of each other.
+A term is a source word; its translations are target nouns, each with its inflected forms. Both translations must be
+frequent, mostly translate this term, not occur together, and not be parts of each other.
 """
 
 from collections import defaultdict
@@ -17,16 +17,16 @@ from tram.splice.odds import WeightedPairs, weigh
 from tram.splice.rules import Rules
 from tram.splice.words import Pair, Tokenized, words
 
-LEAST_SHARE = 0.08  # of the term's sentences that have the translation
-LEAST_TOGETHER = 10  # sentences with term and translation
-LEAST_FAITHFUL = 0.45  # share of the translation's sentences that have the term
-MOST_FAITHFUL = 0.5  # of another source word that the translation may come from
-COMMON = 0.02  # share of the pairs above which a source word is no term
-LEAST_SENTENCES = 10  # of each translation, after all checks
-LONGEST_ENDING = 3  # letters that differ between two forms of a noun
+LEAST_SHARE = 0.08  # minimum share of the term's sentences that have the translation
+LEAST_TOGETHER = 10  # minimum number of sentences with term and translation
+LEAST_FAITHFUL = 0.45  # minimum share of the translation's sentences that have the term
+MOST_FAITHFUL = 0.5  # share of the translation's sentences from which another source word counts as its origin
+COMMON = 0.02  # source words in a larger share of the pairs are not terms
+LEAST_SENTENCES = 10  # minimum number of each translation, after all checks
+LONGEST_ENDING = 3  # maximum number of letters that differ between two forms of a noun
 SENTENCES = (2, 4)
-BETWEEN = 0.2  # chance of another sentence between two with the term
-USES = 3  # documents that a sentence may be in, on average
+BETWEEN = 0.2  # probability of another sentence between two with the term
+USES = 3  # maximum number of documents per sentence, on average
 _UMLAUTS = str.maketrans("äöüß", "aous")
 
 
@@ -40,9 +40,9 @@ class Term:
 
 
 def find_terms(pairs: Sequence[Pair], dictionary: Dictionary, rules: Rules) -> list[Term]:
-    """Return the terms with two translations and the sentences that have the term and one of them, once."""
+    """Return the terms with two translations, and the sentences that contain the term and one of these, once each."""
     candidates = _candidates(dictionary, rules)
-    found: dict[str, tuple[list[Pair], list[Pair]]] = {word: ([], []) for word in candidates}
+    sentences: dict[str, tuple[list[Pair], list[Pair]]] = {word: ([], []) for word in candidates}
     for pair in pairs:
         tokens = Tokenized(pair)
         if lacks_antecedent(tokens, rules):
@@ -50,10 +50,10 @@ def find_terms(pairs: Sequence[Pair], dictionary: Dictionary, rules: Rules) -> l
         for word in candidates.keys() & set(words(pair.source)):  # in lower case: otherwise it is a name or a heading
             counts = [sum(noun in forms for noun in tokens.target) for forms in candidates[word]]
             if tokens.source.count(word) == 1 and sorted(counts) == [0, 1]:
-                found[word][counts.index(1)].append(pair)
+                sentences[word][counts.index(1)].append(pair)
     return [
         Term(word, candidates[word], (tuple(one), tuple(two)))
-        for word, (one, two) in sorted(found.items())
+        for word, (one, two) in sorted(sentences.items())
         if min(len(one), len(two)) >= LEAST_SENTENCES
     ]
 
@@ -70,11 +70,11 @@ def _candidates(dictionary: Dictionary, rules: Rules) -> dict[str, tuple[frozens
     common = {word for word, count in dictionary.sources.items() if count > COMMON * dictionary.pairs}
     common |= rules.source_not_nouns
     result = {}
-    for word, found in by_word.items():
+    for word, translations in by_word.items():
         if word in common:
             continue
-        own = [(count, noun) for count, noun in found if _comes_from(sources[noun], word, common)]
-        groups = _grouped(own)
+        nouns = [(count, noun) for count, noun in translations if _comes_from(sources[noun], word, common)]
+        groups = _grouped(nouns)
         least = max(LEAST_TOGETHER, LEAST_SHARE * dictionary.sources[word])
         groups = [(count, forms) for count, forms in groups if count >= least]
         if len(groups) >= 2 and not _overlap(groups[0][1], groups[1][1]):
@@ -83,12 +83,12 @@ def _candidates(dictionary: Dictionary, rules: Rules) -> dict[str, tuple[frozens
 
 
 def _comes_from(sources: list[tuple[float, str]], word: str, common: set[str] | frozenset[str]) -> bool:
-    """Return whether no other source word is as good an origin: "Kontextmenü" is of "menu" as much as of "context"."""
+    """Return whether no other source word explains the noun as well: "Kontextmenü" has both "menu" and "context"."""
     return all(other in common or _same_stem(other, word) for _, other in sources)
 
 
 def _grouped(nouns: list[tuple[int, str]]) -> list[tuple[int, frozenset[str]]]:
-    """Put the inflected forms of a noun together, the most frequent noun first."""
+    """Group the inflected forms of each noun, the most frequent noun first."""
     groups: list[tuple[int, set[str]]] = []
     for count, noun in sorted(nouns, reverse=True):
         for number, (total, forms) in enumerate(groups):
@@ -117,7 +117,7 @@ def _overlap(one: frozenset[str], two: frozenset[str]) -> bool:
 
 
 class TermDocuments:
-    """A maker of documents with one term each, translated alike throughout."""
+    """A generator of documents with one term each, translated consistently."""
 
     def __init__(self, terms: Sequence[Term], bystanders: Bystanders, form_of: Callable[[Pair], str | None]):
         if not terms:
@@ -129,11 +129,11 @@ class TermDocuments:
 
     @property
     def most(self) -> int:
-        """How many documents make sense: beyond, sentences come again and again."""
+        """The maximum number of documents; more would repeat sentences too often."""
         return 2 * USES * sum(self._sizes) // SENTENCES[1]
 
     def make(self, count: int, seed: int) -> Iterator[ParallelDocument]:
-        """Make so many documents, more of the terms with more sentences."""
+        """Yield `count` documents, more for terms with more sentences."""
         random = Random(f"terms {seed}")
         weights = [size**0.5 for size in self._sizes]
         for _ in range(count):
@@ -142,7 +142,7 @@ class TermDocuments:
             yield ParallelDocument([pair.source for pair in pairs], [pair.target for pair in pairs])
 
     def _document(self, pool: WeightedPairs, random: Random) -> list[Pair]:
-        """Draw sentences of one form of address, with others between them."""
+        """Draw sentences with one form of address, with others between them."""
         size = random.randint(*SENTENCES)
         drawn = self._of_one_form(pool.sample(random, 3 * size))[:size]
         pairs: list[Pair] = []
@@ -153,7 +153,7 @@ class TermDocuments:
         return pairs
 
     def _of_one_form(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Leave out sentences with another form of address than the first that has one."""
+        """Drop sentences with another form of address than the first that has one."""
         forms = [self._form_of(pair) for pair in pairs]
         first = next((form for form in forms if form is not None), None)
         return [pair for pair, form in zip(pairs, forms, strict=True) if form in (None, first)]

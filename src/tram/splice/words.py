@@ -1,4 +1,4 @@
-"""Pairs of sentences and their words, as the rules of splicing see them."""
+"""Sentence pairs and their tokenisation for the rules of splicing."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Pair:
 
 
 class Tokenized:
-    """A pair cut into words and marks: "It's" is two words, "file-system" is one."""
+    """A pair split into words and punctuation marks: "It's" is two words, "file-system" is one."""
 
     __slots__ = ("lower", "pair", "source", "target")
 
@@ -33,12 +33,12 @@ def words(text: str) -> list[str]:
 
 
 def spans(text: str) -> list[tuple[int, int]]:
-    """Return where the words of `words(text)` start and end."""
+    """Return start and end of the words of `words(text)`."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def is_word(token: str) -> bool:
-    """Return whether a token is a word and not a mark."""
+    """Return whether a token is a word and not a punctuation mark."""
     return token[0].isalnum()
 
 
@@ -48,7 +48,7 @@ def is_capitalized(token: str) -> bool:
 
 
 def clause(tokens: list[str], at: int) -> tuple[int, int]:
-    """Return the range of words around a position, up to the next marks."""
+    """Return the range of words around a position, up to the next punctuation marks."""
     start = end = at
     while start > 0 and is_word(tokens[start - 1]):
         start -= 1

@@ -93,8 +93,8 @@ ANIMALS = _numbered(
     *_words("horse=Pferd, sheep=Schaf, pig=Schwein, rabbit=Kaninchen", "n"),
 )
 
-# Two good translations: only the first mention tells which one a document uses. They differ in gender: to words that it
-# may exchange freely a sentence model gives the same embedding, and then a memory cannot tell them apart.
+# Terms with two good translations: only the first mention shows which one a document uses. The two differ in gender:
+# a sentence model learns the same embedding for interchangeable words, and a memory could not distinguish them.
 TERMS = _terms(
     """
     car: m Wagen | n Auto

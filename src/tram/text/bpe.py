@@ -25,7 +25,7 @@ FIRST_CHARACTER = len(SPECIALS) + len(BYTES)
 
 WORD = r" ?\S+|\s"  # a space belongs to the word after it; further spaces in a run are separate
 RARE = 5  # less frequent characters are encoded as bytes
-MARGIN = 20_000  # for the alphabet, whose size is unknown before the only pass, and for unusable merges
+MARGIN = 20_000  # extra pieces for the alphabet, whose size is unknown before the only pass, and for unusable merges
 
 Merge = tuple[str, str]
 
@@ -111,7 +111,7 @@ def _train(lines: Iterator[str], pieces: int) -> list[Merge]:
 
 
 def _usable(merges: list[Merge], alphabet: str) -> list[Merge]:
-    """Return the merges without those of rare characters or into special or byte pieces, and those that need them."""
+    """Drop merges of rare characters, merges that result in special or byte pieces, and merges that depend on them."""
     known = set(alphabet)
     usable = []
     for left, right in merges:

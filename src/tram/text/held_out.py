@@ -1,32 +1,32 @@
-"""The split between training and probes: which nouns and which sentences spliced training documents never use.
+"""The nouns and sentences that are held out for probes: spliced training documents never use them.
 
     held_out_noun("Paket")                    # True for a fifth of all nouns
     held_out_sentence("It is on the stairs.")  # True for a fifth of all source sentences
-    held_out_noun("Paket", half=1)             # the held-out nouns in two halves: choose on one, report on the other
+    held_out_noun("Paket", half=1)             # one half, for model selection; the other half is for reporting
 
-The split is a hash of the text alone. It does not change with the corpora, the seed or the order of anything, so that a
-probe made from the held-out fifth contains neither an antecedent nor a sentence with "it" that training has used.
+The split depends on a hash of the text alone, not on the corpora, the seed or any order. A probe made from the held-out
+fifth therefore contains no antecedent and no sentence with "it" that was used in training.
 """
 
 import hashlib
 import re
 import unicodedata
 
-SHARE = 0.2  # of the nouns, and of the sentences
+SHARE = 0.2  # held-out share of the nouns, and of the sentences
 
 
 def held_out_noun(noun: str, half: int | None = None) -> bool:
-    """Return whether this target noun is kept for probes. Case does not matter; each inflected form counts alone.
+    """Return whether this target noun is held out. Case does not matter; inflected forms are treated separately.
 
-    half: 1 or 2 for one half of those that are kept.
+    half: 1 or 2 for one half of the held-out nouns.
     """
     return _held_out("noun", noun, half)
 
 
 def held_out_sentence(source: str, half: int | None = None) -> bool:
-    """Return whether this source sentence is kept for probes. Case, punctuation and spaces do not matter.
+    """Return whether this source sentence is held out. Case, punctuation and spaces do not matter.
 
-    half: 1 or 2 for one half of those that are kept.
+    half: 1 or 2 for one half of the held-out sentences.
     """
     return _held_out("sentence", source, half)
 

@@ -1,4 +1,4 @@
-"""Codes of languages: those of ISO 639-1, and the longer ones that other programs use for the same languages."""
+"""Language codes: those of ISO 639-1, and the longer codes of other programs for the same languages."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ _ISO_639_1 = (
     " ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss"
     " st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu"
 )
-# ISO 639-3 and ISO 639-1, in pairs; of a macrolanguage also the member that translation models mean by it (arb, cmn).
+# Pairs of ISO 639-3 and 639-1 codes; for macrolanguages also the member that translation models use (arb, cmn).
 _ISO_639_3 = (
     "aar aa abk ab afr af aka ak als sq amh am ara ar arb ar arg an asm as ava av aym ay ayr ay aze az azj az bak ba"
     " bam bm bel be ben bn bod bo bos bs bre br bul bg cat ca ces cs cha ch che ce chv cv cmn zh cor kw cos co cym cy"
@@ -35,22 +35,22 @@ UNDETERMINED = "und"
 
 
 def check_language(code: str) -> None:
-    """Refuse what is no language code."""
+    """Raise InputError unless `code` is a language code."""
     match = LONG.fullmatch(code)
     if code not in CODES and (match is None or match[1] not in {None, *CODES}):
         raise InputError(f"language {code!r}: is not a language code; give one of ISO 639, for example en or de")
 
 
 def short_code(code: str) -> str:
-    """Return the code of ISO 639-1 for a longer one (deu_Latn, de_DE → de), or the language part if there is none."""
+    """Return the ISO 639-1 code for a longer one (deu_Latn, de_DE → de), or its language part if there is none."""
     language = re.split("[-_]", code, maxsplit=1)[0].lower()
     return SHORT.get(language, language)
 
 
 def find_language(code: str, known: Iterable[str], where: str) -> str:
-    """Return which of a model's own codes is meant: that code itself or, by a code such as de, the only one of German.
+    """Resolve a language code to one of the codes that a model knows: an exact match, or the only one of that language.
 
-    where: what the sentence that refuses an unknown code begins with.
+    where: prefix of the error message
     """
     codes = list(known)
     if code in codes:
@@ -60,5 +60,5 @@ def find_language(code: str, known: Iterable[str], where: str) -> str:
     if is_bare and len(same) == 1:
         return same[0]
     near = same or difflib.get_close_matches(code, codes, n=3, cutoff=0.4) or sorted(codes)[:3]
-    problem = "stands for several languages of this model" if is_bare and same else "is no language of this model"
+    problem = "matches several languages of this model" if is_bare and same else "is not a language of this model"
     raise InputError(f"{where}: language {code!r} {problem}; give, for example, {', '.join(near)}")

@@ -4,7 +4,7 @@
     tokens = scripts.tokenize(scripts.normalize('Siehe „Datei → Neu“ oder ~/.config/app.'))
     scripts.detokenize(tokens)
 
-URLs, paths, options and placeholders, which Moses would split for good, stay single tokens.
+URLs, paths, options and placeholders, which Moses would split irreversibly, stay single tokens.
 """
 
 import re
@@ -14,9 +14,9 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
 from tram.text.special_ids import RESERVED_CHARACTERS
 
-# Replaces a protected word while sacremoses tokenises the text: Moses must take it for a letter without case.
+# Replaces a protected word while sacremoses tokenises the text; it must be a letter without case to Moses.
 PLACEHOLDER = "ꙮ"
-# Copy sentinels and other characters with ids of their own: Moses takes them for letters without case.
+# Copy sentinels and other characters with ids of their own; to Moses they are letters without case.
 RESERVED = re.compile(f"[{RESERVED_CHARACTERS}]")
 
 # A word with everything attached to it, except double quotes and brackets. A bracket belongs to the word if it closes

@@ -88,8 +88,8 @@ class TextPipeline:
     A `moses` pipeline normalises, tokenises and truecases the text before BPE; a `raw` pipeline applies BPE to the
     text as it is. A truecaser without words changes nothing; pipelines with `WordEndBPE` have no other.
 
-    bpe: of the source and, unless `target_bpe` is another one, of the target. pretrained, files: of an imported model,
-    whose special ids follow from its templates and its languages.
+    bpe: subwords of the source and, unless `target_bpe` is set, of the target
+    pretrained, files: of an imported model; its special ids follow from its template and its languages
     """
 
     pipeline: Literal["moses", "raw"]
@@ -135,16 +135,16 @@ class TextPipeline:
 
     @classmethod
     def of_pretrained(cls, data: PretrainedText, files: Files, languages: tuple[str, str], where: str) -> Self:
-        """Return the pipeline of an imported model; where: what the sentence that refuses a file begins with."""
+        """Return the pipeline of an imported model; where: prefix of error messages."""
         source, target = data.source_subwords, data.target_subwords
         bpe = source.load(files, where)
         target_bpe = None if target == source else target.load(files, where)
         return cls("raw", *languages, bpe, target_bpe=target_bpe, pretrained=data, files=files)
 
     def with_languages(self, source: str | None, target: str | None, where: str) -> Self:
-        """Return the pipeline for other languages of the same model; None: the language that it has.
+        """Return the pipeline for other languages of the same model; None: keep the current language.
 
-        where: what the sentence that refuses a language begins with.
+        where: prefix of error messages
         """
         pipeline = self
         for side, code in (("source", source), ("target", target)):
@@ -154,9 +154,9 @@ class TextPipeline:
 
     def _with_language(self, side: LanguageSide, code: str, where: str) -> Self:
         if self.pretrained is None or side not in self.pretrained.template.open:
-            own = self._language(side)
-            if short_code(own) != short_code(code):
-                raise InputError(f"{where}: its {side} language is {own}, not {code}; leave out --{side}")
+            current = self._language(side)
+            if short_code(current) != short_code(code):
+                raise InputError(f"{where}: its {side} language is {current}, not {code}; leave out --{side}")
             return self
         pretrained = self.pretrained.choose(side, code, where)
         language = {f"{side}_language": pretrained.language(side)}
@@ -207,7 +207,7 @@ class TextPipeline:
 
     def save(self, path: Path) -> None:
         """Write the pipeline to a .json file, or to `text.json` in a folder; its files go to `origin` beside it."""
-        file, path = self._file(), _place(path)
+        file, path = self._file(), _file_path(path)
         for name, content in self.files.items():
             with replacing(path.parent / FOLDER / name) as temporary:
                 temporary.write_bytes(content)
@@ -215,13 +215,13 @@ class TextPipeline:
 
     @property
     def file_names(self) -> list[str]:
-        """The files that `save` writes into a folder, relative to it."""
+        """The files that `save` writes, relative to the folder."""
         return ["text.json", *(f"{FOLDER}/{name}" for name in self.files)]
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Load a pipeline that `save` wrote."""
-        path = _place(path)
+        path = _file_path(path)
         file = _read(path)
         if file.pretrained is not None:
             languages = file.source_language, file.target_language
@@ -267,44 +267,45 @@ def _tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
     return [scripts.tokenize(scripts.normalize(sentence)) for sentence in sentences]
 
 
-def _place(path: Path) -> Path:
+def _file_path(path: Path) -> Path:
+    """Return the path of text.json, given that path or its folder."""
     return path if path.suffix == ".json" and not path.is_dir() else path / "text.json"
 
 
 def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:
-    again = "take it from the model's source again"
+    remedy = "copy it from the original model again"
     if file.kind == "pretrained":
-        raise InputError(f"{path}: lacks the key `pretrained`: {again}")
+        raise InputError(f"{path}: lacks the key `pretrained`: {remedy}")
     if file.kind == "tram":
         merges = _usable(file.merges, file.alphabet)
         if len(merges) != len(file.merges) or len(set(file.alphabet)) != len(file.alphabet):
-            raise InputError(f"{path}: its merges do not fit its alphabet: {again}")
+            raise InputError(f"{path}: its merges do not fit its alphabet: {remedy}")
         known = {*file.alphabet, *(left + right for left, right in merges)}
         if len(set(file.reserved)) != len(file.reserved) or not known.isdisjoint(file.reserved):
-            raise InputError(f"{path}: a reserved character has another id already: {again}")
+            raise InputError(f"{path}: a reserved character has another id already: {remedy}")
         return BPE(file.alphabet, merges, file.reserved)
     tokens = file.tokens.split(" ")
     words = tokens[len(SPECIALS) :]
     if len(tokens) < len(SPECIALS) or len(set(words)) != len(words) or "" in chain(words, *file.merges):
-        raise InputError(f"{path}: its tokens or merges are damaged: {again}")
+        raise InputError(f"{path}: its tokens or merges are damaged: {remedy}")
     return WordEndBPE(tokens, file.merges)
 
 
 def _special_ids(values: dict[str, int | list[int]], path: Path) -> SpecialIds:
-    """Return the special ids; whether the vocabulary has them is for whoever knows its size (`SpecialIds.fit`)."""
-    again = "take it from the model's source again"
+    """Return the special ids; `SpecialIds.fit` checks them where the size of the vocabulary is known."""
+    remedy = "copy it from the original model again"
     for key, value in SpecialIds().as_dict().items():
         if type(values.get(key, value)) is not type(value):
             kind = "a list of ids" if isinstance(value, list) else "an id"
-            raise InputError(f"{path}: `special_ids.{key}` is not {kind}: {again}")
+            raise InputError(f"{path}: `special_ids.{key}` is not {kind}: {remedy}")
     try:
         return SpecialIds.from_dict(values)
     except TypeError:
-        raise InputError(f"{path}: `special_ids` has an unknown key: {again}") from None
+        raise InputError(f"{path}: `special_ids` has an unknown key: {remedy}") from None
 
 
 def _read(path: Path) -> _File:
-    anew = "take it from the model's source again or regenerate it with `tram prepare`"
+    remedy = "copy it from the original model again or regenerate it with `tram prepare`"
     try:
         text = read_text(path)
         header = _Header.model_validate_json(text)
@@ -320,8 +321,8 @@ def _read(path: Path) -> _File:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check the path and its permissions") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text: {anew}") from error
+        raise InputError(f"{path}: is not UTF-8 text: {remedy}") from error
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the file"
-        raise InputError(f"{path}: is not a tram text pipeline ({where}: {problem['msg']}): {anew}") from error
+        raise InputError(f"{path}: is not a tram text pipeline ({where}: {problem['msg']}): {remedy}") from error

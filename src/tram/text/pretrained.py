@@ -1,7 +1,7 @@
-"""The text side of an imported model as data: tokeniser files, templates, languages and defaults of the search.
+"""The text processing of an imported model as data: tokeniser files, templates, languages and search defaults.
 
-`TextPipeline.pretrained` holds a `PretrainedText`, the key `pretrained` of text.json; the files that it names lie in
-the folder `origin` beside text.json. Nothing here knows a model family: `tram.pretrained` fills it in.
+`TextPipeline.pretrained` holds a `PretrainedText`, the key `pretrained` of text.json; the files that it names are in
+the folder `origin` beside text.json. This module is independent of model families; `tram.pretrained` fills it in.
 """
 
 import json
@@ -26,16 +26,16 @@ AGAIN = "copy the whole model folder again, or import it again with `tram import
 
 
 class Data(BaseModel):
-    """A part of the data of an imported model: frozen, and closed to unknown keys."""
+    """Data of an imported model: frozen, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class SubwordFiles(Data):
-    """The files that the subwords of one side are made of.
+    """The tokeniser files of one side.
 
-    model: a tokenizer.json or a sentencepiece model; vocabulary: JSON with the ids of the pieces of the latter;
-    rows: of the token table; special: pieces of the vocabulary that are not text.
+    model: a tokenizer.json or a sentencepiece model; vocabulary: JSON with the ids of the sentencepiece model's pieces;
+    rows: of the token table; special: pieces of the vocabulary that are not text
     """
 
     kind: Literal["sentencepiece", "tokenizer"]
@@ -45,13 +45,13 @@ class SubwordFiles(Data):
     special: tuple[str, ...] = ()
 
     def load(self, files: Files, where: str) -> Subwords:
-        """Return the subwords, or refuse damaged files in a sentence that begins with `where`."""
+        """Load the subwords; where: prefix of the error message for damaged files."""
         try:
             if self.kind == "tokenizer":
                 return TokenizerFile(files[self.model], self.rows)
             vocabulary = json.loads(files[self.vocabulary or ""])
             if not _is_vocabulary(vocabulary, self.rows):
-                raise InputError(f"{where}: {self.vocabulary} is no vocabulary of {self.rows} ids; {AGAIN}")
+                raise InputError(f"{where}: {self.vocabulary} is not a vocabulary of {self.rows} ids; {AGAIN}")
             return SentencePieces(files[self.model], vocabulary, self.rows, self.special)
         except InputError:
             raise
@@ -60,7 +60,7 @@ class SubwordFiles(Data):
 
 
 class Template(Data):
-    """The special ids around a sentence, with the languages of a model left open; see `SpecialIds`."""
+    """The special ids around a sentence, with placeholders for the languages; see `SpecialIds`."""
 
     start: int
     end: int
@@ -78,14 +78,14 @@ class Template(Data):
 
 
 class SearchDefaults(Data):
-    """What a search does unless it is told otherwise; None: as for any other model."""
+    """Default search settings of the model; None: tram's default."""
 
     beam: int | None = Field(None, ge=1, le=1000)
     length_penalty: float | None = Field(None, ge=-100, le=100)
 
 
 class Origin(Data):
-    """Where an imported model comes from: kept in its cards and in those of everything made from it."""
+    """Origin of an imported model; model cards of it and of everything derived from it contain it."""
 
     family: str
     name: str  # of the repository or the folder
@@ -154,18 +154,18 @@ class PretrainedText(Data):
 
     def load_files(self, folder: Path) -> dict[str, bytes]:
         """Return the contents of all files; refuse a missing or changed one."""
-        found = {}
-        for name, wanted in self.files.items():
+        contents = {}
+        for name, expected in self.files.items():
             path = folder / FOLDER / name
             if Path(name).name != name:
-                raise InputError(f"{folder}: text.json names the file {name!r}, which is no plain name; {AGAIN}")
+                raise InputError(f"{folder}: text.json names the file {name!r}, which is not a plain name; {AGAIN}")
             try:
-                found[name] = path.read_bytes()
+                contents[name] = path.read_bytes()
             except OSError as error:
                 raise InputError(f"{path}: cannot be read ({error.strerror}); {AGAIN}") from None
-            if bytes_fingerprint(found[name]) != wanted:
+            if bytes_fingerprint(contents[name]) != expected:
                 raise InputError(f"{path}: is not the file that text.json was written with; {AGAIN}")
-        return found
+        return contents
 
 
 def _is_vocabulary(value: Any, rows: int) -> bool:

@@ -1,9 +1,9 @@
 """The subwords of a sentencepiece model with the ids of a separate vocabulary, as Marian and M2M100 have them.
 
     pieces = SentencePieces(Path("source.spm").read_bytes(), {"</s>": 0, "<unk>": 1, "▁Hello": 2}, rows=3)
-    pieces.encode_batch(["Hello"])             # → [[3]]: ids of tram are those of the vocabulary plus 1, 0 is padding
+    pieces.encode_batch(["Hello"])             # → [[3]]: tram's ids are those of the vocabulary plus 1, 0 is padding
 
-The text is not normalised other than by the model itself. Tags such as `</s>` in a text are text.
+Only the sentencepiece model normalises the text. Special tokens such as `</s>` in a text are treated as text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +40,8 @@ class SentencePieces(ForeignSubwords):
 
     def _encode(self, texts: list[str]) -> Iterable[list[int]]:
         unknown = self.vocabulary[UNKNOWN]
-        found = self._processor.encode(texts, out_type=str) if texts else []
-        return ([self.vocabulary.get(piece, unknown) for piece in pieces] for pieces in found)
+        segmented = self._processor.encode(texts, out_type=str) if texts else []
+        return ([self.vocabulary.get(piece, unknown) for piece in pieces] for pieces in segmented)
 
     def _piece(self, number: int) -> str | None:
         return self._pieces.get(number)

@@ -1,4 +1,4 @@
-"""Ids that stand for no text, and the templates that put them around a sentence. Imports nothing heavy.
+"""Special ids, which do not stand for text, and the templates that put them around a sentence.
 
     special = SpecialIds()                     # tram's own: 1 starts a sentence, 2 ends it
     special.source([7, 8])                     # → [1, 7, 8, 2]
@@ -16,13 +16,13 @@ PAD = 0
 RESERVED_CHARACTERS = "".join(chr(0x10FF00 + number) for number in range(32))
 SENTINELS = RESERVED_CHARACTERS[:16]  # each stands for a span that is copied from source to target
 SEPARATOR = RESERVED_CHARACTERS[16]  # between sentences that are translated as one
-MASK = RESERVED_CHARACTERS[17]  # a source word that is hidden
+MASK = RESERVED_CHARACTERS[17]  # replaces a masked source word
 HISTORY = RESERVED_CHARACTERS[18]  # before a target sentence that the context reads and the loss leaves out
 
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The special ids of a model: what surrounds a sentence, and what a search may not produce."""
+    """The special ids of a model: those around a sentence, and those that a search must not produce."""
 
     start: int = 1  # first input of the decoder
     end: int = 2  # last label
@@ -39,7 +39,7 @@ class SpecialIds:
 
     @property
     def mask(self) -> int | None:
-        """The id of a hidden word; None in a pipeline without reserved ids."""
+        """The id of a masked word; None in a pipeline without reserved ids."""
         return self._reserved(MASK)
 
     @property
@@ -53,23 +53,23 @@ class SpecialIds:
 
     @property
     def control(self) -> frozenset[int]:
-        """All ids that stand for no text; reserved ids are text to a model."""
+        """All ids that do not stand for text; reserved ids do."""
         templates = (*self.source_prefix, *self.source_suffix, *self.target_prefix, *self.banned)
         return frozenset((PAD, self.start, self.end, *templates))
 
     @property
     def source_extra(self) -> int:
-        """How many ids the template adds to a source sentence."""
+        """The number of ids that the template adds to a source sentence."""
         return len(self.source_prefix) + len(self.source_suffix)
 
     @property
     def target_extra(self) -> int:
-        """How many ids the template adds to a target sentence: start, forced prefix and end."""
+        """The number of ids that the template adds to a target sentence: start, forced prefix and end."""
         return len(self.target_prefix) + 2
 
     @property
     def target_start(self) -> tuple[int, ...]:
-        """What the decoder is given before it chooses the first token."""
+        """The decoder's input before it chooses the first token."""
         return (self.start, *self.target_prefix)
 
     def fit(self, vocabulary: int) -> bool:
@@ -77,7 +77,7 @@ class SpecialIds:
         return all(0 <= each < vocabulary for each in (*self.control, *self.reserved))
 
     def longest(self, max_length: int) -> int:
-        """Return how many ids of text fit into a sentence of `max_length` ids, on both sides."""
+        """Return the number of text ids that fit into a sentence of `max_length` ids, on both sides."""
         return max_length - max(self.source_extra, self.target_extra)
 
     def source(self, ids: list[int]) -> list[int]:
@@ -89,7 +89,7 @@ class SpecialIds:
         return [*self.target_start, *ids, self.end] if ids else []
 
     def decoder_input(self, ids: list[int]) -> list[int]:
-        """Return what the decoder reads of a target sentence: everything but the end. Empty ids: the template alone."""
+        """Return the decoder's input for a target sentence: everything but the end. Empty ids: only the template."""
         return [*self.target_start, *ids]
 
     def as_dict(self) -> dict[str, Any]:

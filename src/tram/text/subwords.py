@@ -1,6 +1,6 @@
-"""What every kind of subwords can do; `BPE`, `WordEndBPE`, `SentencePieces` and `TokenizerFile` are such kinds.
+"""The interface of all subword models: `BPE`, `WordEndBPE`, `SentencePieces` and `TokenizerFile`.
 
-The last two are `ForeignSubwords`: files of other libraries, whose ids are shifted.
+The last two are `ForeignSubwords`: they read files of other libraries and shift their ids.
 """
 
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tram.text.bpe import check_unicode
 
-SHIFT = 1  # tram's ids are those of a foreign vocabulary plus 1: its own 0 is padding
+SHIFT = 1  # tram's ids are those of a foreign vocabulary plus 1, because 0 is padding
 UNKNOWN = "<unk>"
 
 

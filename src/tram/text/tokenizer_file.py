@@ -1,9 +1,9 @@
-"""The subwords of a `tokenizer.json` of the library tokenizers, as BART, mBART-50 and NLLB have them.
+"""The subwords of a `tokenizer.json` (Hugging Face tokenizers), as used by BART, mBART-50 and NLLB.
 
     subwords = TokenizerFile(Path("tokenizer.json").read_bytes(), rows=50_265)
-    subwords.encode_batch(["Hello"])           # ids of tram are those of the file plus 1, 0 is padding
+    subwords.encode_batch(["Hello"])           # tram's ids are those of the file plus 1, 0 is padding
 
-Special tokens such as `</s>` or a language code in a text are text.
+Special tokens such as `</s>` or a language code in a text are treated as text.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Truecasing: the first word of a sentence in its usual case, and its capital back after translation.
+"""Truecasing: put the first word of a sentence in its usual case, and capitalise it again after translation.
 
     truecaser = Truecaser.learn(count_cases(tokenised_sentences))
     tokens = truecaser.truecase(["The", "house", "."])          # the house .
@@ -47,7 +47,7 @@ def _inner_words(tokens: list[str]) -> Iterator[str]:
 
 
 class Truecaser:
-    """A truecaser, which gives the first word of a sentence its usual case: "The house" becomes "the house".
+    """A truecaser, which puts the first word of a sentence in its usual case: "The house" becomes "the house".
 
     The best forms are those of sacremoses' `MosesTruecaser`, whose trainer does not return counts that can be added,
     and whose `truecase` also rewrites words inside the sentence. Here a first word changes only if `detruecase`

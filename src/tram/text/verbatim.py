@@ -1,12 +1,12 @@
-"""Spans that must come out of a translation as they went in: URLs, code, placeholders, emoji, foreign scripts.
+"""Spans that a translation must copy unchanged: URLs, code, placeholders, emoji, foreign scripts.
 
     (protected,) = protect("Open https://example.org with %s.")
     written = protected.as_names()                   # "Open X1 with X2."; as_sentinels(): copy sentinels instead
     restored = written.restore("Öffne X1 mit X2.")
     restored.text, restored.complete                 # "Öffne https://example.org mit %s.", True
 
-Do-not-translate lists and glossaries work by the same means: the content that is put back is the term, or its fixed
-translation. `translate_protected` does all of it around a function that translates strings.
+Do-not-translate lists and glossaries work in the same way: the content that is put back is the term, or its fixed
+translation. `translate_protected` wraps all this around a function that translates strings.
 """
 
 import re
@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 
 from tram.text.special_ids import SENTINELS
 
-# Private characters: those that models reserve, and those that file types put in the place of inline code and the like.
+# Private-use characters: those that models reserve, and those that file types use as placeholders of inline code etc.
 RESERVED = f"{chr(0x10F000)}-{chr(0x10FFFF)}"
 
 EXTENSIONS = (
@@ -30,9 +30,9 @@ UNITS = (
     "%|‰|°[CF]?|km/h|m/s|[kcmµn]?m[²³]?|[km]?g|ml|dl|cl|l|[mµn]?s|min|h|[kMGT]?Hz|[kKMGTP]i?B|[kMGT]?bit(?:/s)?|[kMGT]?bps|"
     "[kM]?Wh?|[km]?V|mAh?|px|pt|em|rem|dpi|fps|rpm|mph|lbs?|oz|ft|[€$£¥]"
 )
-# Each look behind has a fixed length, as `re` asks for.
+# `re` requires lookbehinds of a fixed length, so there is one per extension.
 AFTER_EXTENSION = "|".join(rf"(?<=\.{extension})" for extension in EXTENSIONS.split())
-# Possessive quantifiers and the looks behind keep the search linear: no pattern starts inside its own repetition.
+# Possessive quantifiers and lookbehinds keep the search linear: no pattern starts inside its own repetition.
 PATTERNS = {
     "placeholder": rf"[{RESERVED}]",
     "url": r"""(?<!\w)(?:(?:https?|ftp|file|git|ssh|wss?)://|mailto:|www\.)
@@ -57,14 +57,14 @@ PATTERNS = {
 }
 JOINERS = "\u200d\ufe0e\ufe0f\u20e3"  # inside emoji sequences
 DIRECTION_MARKS = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # right to left, …
-# Letters whose names do not begin with a script, but which Latin text has.
+# First words of the Unicode names of letters that occur in Latin text.
 LATIN_NAMES = ("LATIN", "FEMININE", "MASCULINE", "MICRO", "MODIFIER", "KELVIN", "ANGSTROM", "OHM")
 
-# From the first to the last letter or digit of a piece of a sentence; the signs around it stay
+# From the first to the last letter or digit of a piece of a sentence, without the punctuation around it
 CORE = re.compile(r"[^\W_].*[^\W_]|[^\W_]", re.DOTALL)
 END_SIGNS = ".!?…:;,"
 TERM_START = re.compile(r"\w+|[^\w\s]")
-NAME_LETTERS = "XYZQ"  # X1, X2, … stand for spans; another letter where the sentence has such a name itself
+NAME_LETTERS = "XYZQ"  # X1, X2, … stand for spans; the next letter is used if the sentence contains such a name
 PRIVATE = re.compile(f"[{RESERVED}]")
 
 TranslateStrings = Callable[[list[str]], list[str]]
@@ -72,14 +72,14 @@ TranslateStrings = Callable[[list[str]], list[str]]
 
 @dataclass(frozen=True)
 class VerbatimRules:
-    """What is copied.
+    """Rules for the spans that are copied.
 
-    keep: terms that are not translated; glossary: terms with a fixed translation, which is not inflected. Both match
-    whole words, longer terms first, as they are written; a term in lower case also matches with a capital or in
-    capitals, and its translation follows.
-    known: whether a character can be translated; None: all can, but for symbols and letters of other scripts.
-    scripts: first words of the Unicode names of the letters of both languages.
-    patterns: whether to copy URLs, code and so on; if not, only terms and the private characters of file types are.
+    keep: terms that are not translated
+    glossary: terms with a fixed translation, which is not inflected. Terms match whole words, longer terms first. A
+        term in lower case also matches capitalised or in capitals, and its translation is then cased in the same way
+    known: whether the model can translate a character; None: all but symbols and letters of other scripts
+    scripts: first words of the Unicode names of the letters of both languages
+    patterns: whether to copy URLs, code and so on, or only terms and the private-use characters of file types
     """
 
     keep: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class VerbatimRules:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a source text, and what is put in its place in the translation."""
+    """A span of a source text, and the content that replaces it in the translation."""
 
     start: int
     end: int
@@ -112,7 +112,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A translation with its spans put back; a span is lost or doubled if its sentinel did not appear once."""
+    """A translation with its spans restored; lost and doubled: spans whose sentinel did not appear exactly once."""
 
     text: str
     lost: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A protected sentence as a model is given it, with a stand-in for every span.
+    """A protected sentence as the model reads it, with a stand-in for every span.
 
     pattern: matches the stand-ins, all sentinels, and anything else that could be mistaken for a stand-in.
     """
@@ -138,48 +138,46 @@ class Written:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the text has every stand-in where a span was, and no other."""
+        """Whether the text contains every stand-in exactly where a span was, and nowhere else."""
         return Counter(self.pattern.findall(self.text)) == Counter(self.stand_ins)
 
     def restore(self, translation: str) -> Restored:
-        """Put the spans back for their stand-ins, or for their sentinels; what appears once too often is dropped."""
-        waiting = dict(enumerate(self.contents))
+        """Replace stand-ins and sentinels by the contents of their spans; drop those that appear too often."""
+        pending = dict(enumerate(self.contents))
         doubled = []
         parts, end = [], 0
         for match in self.pattern.finditer(translation):
-            meant = next(
-                (number for number in waiting if match[0] in (self.stand_ins[number], SENTINELS[number])), None
-            )
-            if meant is None:
+            span = next((number for number in pending if match[0] in (self.stand_ins[number], SENTINELS[number])), None)
+            if span is None:
                 doubled.append(match[0])
-            parts += [translation[end : match.start()], "" if meant is None else waiting.pop(meant)]
+            parts += [translation[end : match.start()], "" if span is None else pending.pop(span)]
             end = match.end()
-        return Restored("".join([*parts, translation[end:]]), tuple(waiting.values()), tuple(doubled))
+        return Restored("".join([*parts, translation[end:]]), tuple(pending.values()), tuple(doubled))
 
     def with_sentinels(self, translation: str) -> str:
-        """Return a translation with the sentinels of the spans in the place of their stand-ins."""
-        waiting = list(range(len(self.stand_ins)))
+        """Replace the stand-ins in a translation by the sentinels of their spans."""
+        pending = list(range(len(self.stand_ins)))
 
         def sentinel(match: re.Match[str]) -> str:
-            meant = next((number for number in waiting if self.stand_ins[number] == match[0]), None)
-            if meant is None:
+            span = next((number for number in pending if self.stand_ins[number] == match[0]), None)
+            if span is None:
                 return match[0]
-            waiting.remove(meant)
-            return SENTINELS[meant]
+            pending.remove(span)
+            return SENTINELS[span]
 
         return self.pattern.sub(sentinel, translation)
 
     def keeps_spans(self, source: str, translation: str) -> bool:
-        """Return whether the translation of a part of the sentence has the stand-ins of that part, once each."""
-        found, wanted = (Counter(self.pattern.findall(text)) for text in (translation, source))
-        return found == wanted
+        """Return whether the translation of a part of the sentence has the same stand-ins as that part."""
+        return Counter(self.pattern.findall(translation)) == Counter(self.pattern.findall(source))
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """A text whose spans are sentinels; the number of a sentinel is that of its span.
+    """A text in which sentinels replace the spans; the index of a sentinel is that of its span.
 
-    contents: what is put back; sources: what the spans were, which differs from it for terms of a glossary.
+    contents: what replaces the sentinels in the translation
+    sources: the original spans, which differ from `contents` for glossary terms
     """
 
     text: str
@@ -188,7 +186,7 @@ class Protected:
 
     @property
     def needs_translation(self) -> bool:
-        """Whether a letter is left outside of the spans."""
+        """Whether there is a letter outside the spans."""
         return any(c.isalpha() and c not in SENTINELS for c in self.text)
 
     def as_sentinels(self) -> Written:
@@ -206,7 +204,7 @@ class Protected:
         return written if written.is_clear else None
 
     def as_plain(self) -> Written | None:
-        """Return the text with what is to be put back in its place; None if that cannot be told from the rest."""
+        """Return the text with the contents themselves as stand-ins; None if they are not distinct from other text."""
         spellings = sorted({re.escape(content) for content in self.contents}, key=len, reverse=True)
         written = self._written(self.contents, rf"(?<!\w)(?:{'|'.join(spellings)})(?!\w)")
         return written if written.is_clear and not PRIVATE.search(written.text) else None
@@ -217,21 +215,23 @@ class Protected:
         return Written(text, tuple(stand_ins), self.contents, re.compile(f"{pattern}|[{SENTINELS}]"))
 
     def restore(self, translation: str) -> Restored:
-        """Put the spans back for their sentinels."""
+        """Replace the sentinels in a translation by the contents of their spans."""
         return self.as_sentinels().restore(translation)
 
     def in_pieces(self, translate: TranslateStrings) -> str:
-        """Translate the text between the spans piece by piece: worse, but every sentinel is kept by construction."""
+        """Translate the text between the spans piece by piece: worse, but keeps every sentinel by construction."""
         pieces = re.split(f"([{SENTINELS}])", self.text)
         cores = {i: core for i, piece in enumerate(pieces) if (core := CORE.search(piece)) and not core[0].isdecimal()}
         results = translate([core[0] for core in cores.values()]) if cores else []
         for (i, core), result in zip(cores.items(), results, strict=True):
-            bare = "".join(c for c in result if c not in SENTINELS).rstrip(END_SIGNS)  # the source's own signs follow
+            bare = "".join(c for c in result if c not in SENTINELS).rstrip(
+                END_SIGNS
+            )  # the source's punctuation follows
             pieces[i] = core.string[: core.start()] + bare + core.string[core.end() :]
         return "".join(pieces)
 
     def by_parts(self, translate: TranslateStrings) -> str:
-        """Translate the text between the spans piece by piece and put the spans back."""
+        """Translate the text between the spans piece by piece and restore the spans."""
         return self.restore(self.in_pieces(translate)).text
 
 
@@ -242,10 +242,10 @@ def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:
     if rules.keep or rules.glossary:
         terms = list(_terms(text, rules))
         spans = [s for s in spans if not any(s.start < t.end and t.start < s.end for t in terms)] + terms
-    taken = bytearray(len(text))
+    covered = bytearray(len(text))
     for span in spans:
-        taken[span.start : span.end] = b"\1" * (span.end - span.start)
-    spans += _foreign(text, taken, rules) if rules.patterns else ()
+        covered[span.start : span.end] = b"\1" * (span.end - span.start)
+    spans += _foreign(text, covered, rules) if rules.patterns else ()
     return sorted(spans, key=lambda span: span.start)
 
 
@@ -261,36 +261,39 @@ def _terms(text: str, rules: VerbatimRules) -> Iterator[Span]:
         if word.start() < end:
             continue
         for term, fixed in rules.terms.get(word[0].lower(), ()):
-            found = text[word.start() : word.start() + len(term)]
-            if _same_term(term, found) and not text[word.start() + len(term) :][:1].isalnum():
+            occurrence = text[word.start() : word.start() + len(term)]
+            if _same_term(term, occurrence) and not text[word.start() + len(term) :][:1].isalnum():
                 end = word.start() + len(term)
-                yield Span(word.start(), end, "term", found if fixed is None else _cased(fixed, term, found))
+                yield Span(word.start(), end, "term", occurrence if fixed is None else _cased(fixed, term, occurrence))
                 break
 
 
-def _same_term(term: str, found: str) -> bool:
-    return found == term or (term.islower() and found in (term[:1].upper() + term[1:], term.upper()))
+def _same_term(term: str, occurrence: str) -> bool:
+    return occurrence == term or (term.islower() and occurrence in (term[:1].upper() + term[1:], term.upper()))
 
 
-def _cased(fixed: str, term: str, found: str) -> str:
-    """Return the translation of a term with the capitals that the term was found with."""
-    if found == term:
+def _cased(fixed: str, term: str, occurrence: str) -> str:
+    """Return the translation of a term, cased like the term in the text."""
+    if occurrence == term:
         return fixed
-    return fixed.upper() if found == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
+    return fixed.upper() if occurrence == term.upper() and len(term) > 1 else fixed[:1].upper() + fixed[1:]
 
 
-def _foreign(text: str, taken: bytearray, rules: VerbatimRules) -> Iterator[Span]:
-    """Find runs of symbols and of letters that the languages do not have, with the blanks and signs inside a run."""
+def _foreign(text: str, covered: bytearray, rules: VerbatimRules) -> Iterator[Span]:
+    """Find runs of symbols and of letters of other scripts, with the spaces and punctuation inside a run.
+
+    covered: 1 for each character that is already inside a span
+    """
     start = end = -1
     for i, character in enumerate(text):
-        if taken[i]:
+        if covered[i]:
             continue_run = False
         elif _is_foreign(character, rules) or (start >= 0 and end == i and character in JOINERS):
             if start < 0:
                 start = i
             end = i + 1
             continue
-        else:  # a blank or a sign may be followed by more of the run
+        else:  # the run may continue after a space or punctuation
             continue_run = start >= 0 and not character.isalnum() and character not in "\n\r"
         if start >= 0 and not continue_run:
             yield Span(start, end, "foreign", text[start:end])
@@ -320,8 +323,8 @@ def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
 def protect(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Protected]:  # noqa: B008 (frozen)
     """Replace the spans of a sentence by sentinels.
 
-    Almost always one `Protected`; symbols at the edges are parts of their own, and a sentence with more spans than
-    there are sentinels is cut at blanks into several. The translations of the parts are joined with blanks.
+    The result is almost always one `Protected`. Symbols at the edges are separate parts, and a sentence with more spans
+    than there are sentinels is split at spaces. The translations of the parts are joined with spaces.
     """
     spans = find_spans(text, rules)
     if len(spans) > len(SENTINELS):
@@ -342,9 +345,9 @@ def protect(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Protected
 
 
 def _is_edge(span: Span, neighbours: str) -> bool:
-    """Return whether a span is symbols, such as a tick or an emoji, apart from the words beside it by one blank."""
-    apart = len(neighbours) == 2 and neighbours[0] == " " and not neighbours[1].isspace()
-    return apart and span.kind == "foreign" and not any(map(str.isalpha, span.content))
+    """Return whether a span consists of symbols, such as a tick or an emoji, and one space separates it from words."""
+    separate = len(neighbours) == 2 and neighbours[0] == " " and not neighbours[1].isspace()
+    return separate and span.kind == "foreign" and not any(map(str.isalpha, span.content))
 
 
 def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
@@ -357,7 +360,7 @@ def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protec
 
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:
-    """Join spans between which there is no letter."""
+    """Merge spans that have no letter between them."""
     result = spans[:1]
     for span in spans[1:]:
         last, between = result[-1], text[result[-1].end : span.start]
@@ -369,7 +372,7 @@ def _merged(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _cut(text: str, spans: list[Span]) -> int:
-    """Return where to end a part that has as many spans as there are sentinels, at the latest."""
+    """Return where to split a text, so that the first part has at most as many spans as there are sentinels."""
     low, high = spans[len(SENTINELS) // 2].end, spans[len(SENTINELS)].start
     ends = [m.start() for m in re.finditer(r"\s", text[:high]) if m.start() >= low]
     ends = [end for end in ends if not any(s.start < end < s.end for s in spans)]
@@ -382,24 +385,24 @@ def translate_protected(
     translate: TranslateStrings,
     rules: VerbatimRules = VerbatimRules(),  # noqa: B008 (frozen)
 ) -> list[Restored]:
-    """Translate sentences with their spans protected; one that loses a span is translated again by parts.
+    """Translate sentences with their spans protected; translate a sentence that loses a span again, piece by piece.
 
-    A sentence without a letter outside its spans comes back as it is. `lost` and `doubled` of a result are those of
-    the first attempt, so that a caller can count and mark them; its text has every span exactly once.
+    A sentence without a letter outside its spans is returned unchanged. `lost` and `doubled` of a result refer to the
+    first attempt, so that a caller can count and mark them; its text has every span exactly once.
     """
     parts = [protect(sentence, rules) for sentence in sentences]
     flat = [part for row in parts for part in row]
-    wanted = [part for part in flat if part.needs_translation]
-    answers = iter(translate([part.text for part in wanted]) if wanted else [])
-    restored = iter([p.restore(next(answers) if p.needs_translation else p.text) for p in flat])
+    to_translate = [part for part in flat if part.needs_translation]
+    translations = iter(translate([part.text for part in to_translate]) if to_translate else [])
+    restored = iter([p.restore(next(translations) if p.needs_translation else p.text) for p in flat])
     results = []
     for row in parts:
-        found = [next(restored) for _ in row]
+        attempts = [next(restored) for _ in row]
         texts = [
-            result.text if result.complete else part.by_parts(translate)
-            for part, result in zip(row, found, strict=True)
+            attempt.text if attempt.complete else part.by_parts(translate)
+            for part, attempt in zip(row, attempts, strict=True)
         ]
-        lost = tuple(content for result in found for content in result.lost)
-        doubled = tuple(content for result in found for content in result.doubled)
+        lost = tuple(content for attempt in attempts for content in attempt.lost)
+        doubled = tuple(content for attempt in attempts for content in attempt.doubled)
         results.append(Restored(" ".join(texts), lost, doubled))
     return results

@@ -1,4 +1,4 @@
-"""Words as white space separates them, and alignments between those of a sentence and of its translation."""
+"""Words separated by white space, and word alignments between a sentence and its translation."""
 
 import re
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ def filled_alignment(
     target: str,
     target_contents: dict[str, str],
 ) -> Alignment:
-    """Return the alignment of two texts after characters that stand for spans were replaced by their contents.
+    """Return the word alignment after stand-in characters in both texts were replaced by their contents.
 
-    A word that becomes several words is linked by them in order.
+    If a word becomes several words, its links are distributed over them in order.
     """
     sources, targets = word_ranges(source, source_contents), word_ranges(target, target_contents)
-    found = []
+    links = []
     for source_word, target_word in alignment:
         old, new = sources[source_word], targets[target_word]
-        found += [(old[i * len(old) // len(new)], word) for i, word in enumerate(new) if old]
-    return found
+        links += [(old[i * len(old) // len(new)], word) for i, word in enumerate(new) if old]
+    return links
 
 
 def word_ranges(text: str, contents: dict[str, str]) -> list[range]:
-    """Return for every word of a text the words that it becomes with the contents put in."""
+    """Return, for every word of a text, the range of words that replaces it when the contents are inserted."""
     ranges, start = [], 0
     for begin, end in words_by_blanks(text):
         size = len("".join(contents.get(character, character) for character in text[begin:end]).split())

@@ -1,8 +1,8 @@
-"""Training states on disk: complete or absent.
+"""Checkpoints: training states on disk, which are written atomically.
 
 A checkpoint is a folder named after its update (`00001000`) with `model.safetensors`, `optimizer.safetensors`,
 `position.safetensors` (memories of the documents in progress) and `progress.json`; it gets its name only when it is
-complete. One that a failing disk damaged is renamed to `00001000.damaged` when a run continues from the one before.
+complete. A damaged checkpoint is renamed to `00001000.damaged` when a run continues from the one before it.
 """
 
 import json
@@ -43,7 +43,7 @@ class Standing(BaseModel):
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything that a checkpoint holds beside the weights."""
+    """Everything that a checkpoint contains besides the weights."""
 
     standing: Standing
     position: dict[str, Any]
@@ -76,7 +76,7 @@ class Checkpoint:
         return progress
 
     def load(self) -> Contents:
-        """Return the contents of all files but the weights, or say which of them is damaged."""
+        """Return the contents of all files but the weights; the error for a damaged file names it."""
         progress = self.progress()
         version, position, scaler = (progress.pop(key, None) for key in ("version", "position", "scaler"))
         try:
@@ -118,7 +118,7 @@ class Checkpoints:
         return Checkpoint(self.folder / f"{update:08}")
 
     def last_regular(self, number: int, every: int) -> list[Checkpoint]:
-        """Return the last checkpoints at multiples of `every`: the same for a run that was interrupted in between."""
+        """Return the last checkpoints at multiples of `every`, which do not depend on interruptions of the run."""
         return [each for each in self.all() if each.update % every == 0][-number:] if number else []
 
     def save(
@@ -137,7 +137,7 @@ class Checkpoints:
             (temporary / PROGRESS).write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
 
     def prune(self, keep: int, best: int | None, average: int = 0, every: int = 1) -> None:
-        """Remove all but the last few, the best and those to average, and what a kill left incomplete."""
+        """Remove incomplete checkpoints, and all but the last few, the best and those to average."""
         needed = {each.folder for each in (*self.all()[-keep:], *self.last_regular(average, every))}
         for checkpoint in self.all():
             if checkpoint.folder not in needed and checkpoint.update != best:
@@ -146,7 +146,7 @@ class Checkpoints:
             remove(leftover)
 
     def set_aside(self, checkpoint: Checkpoint) -> Path:
-        """Rename a damaged checkpoint, so that it is no longer one, and return its new path."""
+        """Rename a damaged checkpoint, so that it is ignored from now on, and return its new path."""
         aside = checkpoint.folder.with_name(f"{checkpoint.folder.name}.damaged")
         remove(aside)
         os.rename(checkpoint.folder, aside)
@@ -155,11 +155,11 @@ class Checkpoints:
 
 def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
     """Set a model's parameters to the mean of several checkpoints."""
-    own = dict(into.named_parameters())
+    parameters = dict(into.named_parameters())
     with torch.no_grad():
-        for parameter in own.values():
+        for parameter in parameters.values():
             parameter.zero_()
         for checkpoint in checkpoints:
             tensors = converted(load_tensors(checkpoint.folder / WEIGHTS))
-            for name, parameter in own.items():
+            for name, parameter in parameters.items():
                 parameter.add_(tensors[name].to(parameter), alpha=1 / len(checkpoints))

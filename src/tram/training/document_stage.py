@@ -20,16 +20,16 @@ from tram.text.special_ids import PAD
 from tram.training.stages import Backward, LossSums, Processes, Stage, require_pairs, truncation_warning
 from tram.translation.first_pass import evaluating, first_translations
 
-Weights = npt.NDArray[np.float64]  # of a token at each step
+Weights = npt.NDArray[np.float64]  # weight of a token at each step
 
 
 class DocumentStage(Stage):
-    """Stage "finetune": a group of documents is read sentence by sentence in parallel; a window of it is an update.
+    """Stage "finetune": a group of documents is read in parallel, sentence by sentence; each window of it is an update.
 
-    A window consists of pieces that fit the token budget. From piece to piece goes the detached state of `reread`
-    sentences ago; those sentences are read again with the current weights, so that gradients reach as far back as in
-    the uncut window. With gradient depth `full` nothing is read again inside a window: gradients go through the state
-    from piece to piece (`connected_loss`), and end at the sentences that the window reads again.
+    A window is split into pieces within the token budget. The detached state of `reread` sentences ago is carried from
+    piece to piece; those sentences are read again with the current weights, so that gradients reach as far back as in
+    the whole window. With gradient depth `full`, nothing is read again inside a window: gradients flow through the
+    state from piece to piece (`connected_loss`), and stop at the sentences that the window reads again.
     """
 
     config: FinetuneConfig
@@ -44,10 +44,10 @@ class DocumentStage(Stage):
         self.groups = len(self.plan.epoch(0))
         self.full = any(context.depth == "full" for context in model.contexts().values())
         self.reach = gradient_reach(model)
-        self.group_number = 0  # counted through all epochs
-        self.step = 0  # sentences of the group that are done
-        self.reread = 0  # how many of them are read again
-        self.state = State.empty()  # before those; of the whole group
+        self.group_number = 0  # counted across epochs
+        self.step = 0  # sentences of the group that are finished
+        self.reread = 0  # number of them that are read again
+        self.state = State.empty()  # state of the whole group before these
         self._epoch: tuple[int, list[Rows]] = (-1, [])
 
     def describe(self) -> list[str]:
@@ -64,7 +64,7 @@ class DocumentStage(Stage):
         return self._epoch[1][number]
 
     def window(self, group: Rows) -> range:
-        """Return the sentences of the next update: as many as are drawn, at most what is left."""
+        """Return the sentences of the next update: a random number of them, at most those that are left."""
         left = self.plan.length(group) - self.step
         if self.config.window != "document":
             least, most = self.config.window
@@ -118,7 +118,7 @@ class DocumentStage(Stage):
         if not len(mine) or not self.has_tokens(group[mine], steps):
             return None, 0.0
         rows = torch.as_tensor(mine, device=self.processes.device)
-        # At the start of a document the first memory is computed again, with its gradient
+        # At the start of a document the initial memory is computed again, with its gradient
         state = None if steps.start == 0 else self.state.select(rows)
         part = self.read(group[mine], steps, reread, state, weights, self.reread)
         self.state = self.state.put(rows, part.state.detach())
@@ -127,8 +127,8 @@ class DocumentStage(Stage):
     def connected_loss(self, group: Rows, pieces: list[range], weights: Weights) -> tuple[Tensor | None, float]:
         """Return the same as `piece_loss` for a window of several pieces, with gradients through all of them.
 
-        Only the states at the edges of pieces are kept; the backward pass computes each piece again, from the last to
-        the first (`torch.utils.checkpoint`), so that no more than one piece is in memory.
+        Only the states between pieces are stored; the backward pass recomputes each piece, from the last to the first
+        (`torch.utils.checkpoint`), so that only one piece is in memory at a time.
         """
         mine = self.own_documents(len(group))
         window = range(pieces[0].start, pieces[-1].stop)
@@ -140,7 +140,7 @@ class DocumentStage(Stage):
         rows = torch.as_tensor(mine, device=self.processes.device)
         kept_at = window.stop - self.reread  # the state before this step is carried to the next window
         edges = sorted({window.start - reread, *(piece.stop for piece in pieces), kept_at})
-        # The first memory with its gradient, which goes through empty sentences too
+        # The initial memory with its gradient, which also flows through empty sentences
         state = self.state.select(rows) if edges[0] else self.model.initial_state(len(mine))
         losses, plain = [], 0.0
         for start, stop in itertools.pairwise(edges):
@@ -150,8 +150,8 @@ class DocumentStage(Stage):
             if not self.has_tokens(group[mine], steps):
                 continue
             passed = min(max(window.start - start, 0), len(steps))
-            own = weights[max(start - window.start, 0) : max(stop - window.start, 0)]
-            part = self.read_again_in_backward(group[mine], steps, passed, state, own)
+            piece_weights = weights[max(start - window.start, 0) : max(stop - window.start, 0)]
+            part = self.read_again_in_backward(group[mine], steps, passed, state, piece_weights)
             losses.append(part.loss)
             plain += float(part.plain.detach())
             state = part.state
@@ -160,18 +160,18 @@ class DocumentStage(Stage):
     def read_again_in_backward(
         self, documents: Rows, steps: range, reread: int, state: State, weights: Weights
     ) -> "PieceResult":
-        """Return what `read` does, without keeping anything for the backward pass but the state before the piece."""
+        """Return the same as `read`, but store only the state before the piece for the backward pass."""
         names = list(state.tensors())
         after: list[str] = []
 
         def compute(_: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-            given = State.from_tensors(dict(zip(names, values, strict=True)))
-            part = self.read(documents, steps, reread, given, weights, 0)
+            carried = State.from_tensors(dict(zip(names, values, strict=True)))
+            part = self.read(documents, steps, reread, carried, weights, 0)
             tensors = part.state.tensors()
             after[:] = tensors
             return part.loss, part.plain, *tensors.values()
 
-        # An input with a gradient: without one, checkpoint would not compute the piece again
+        # An input that requires a gradient: without one, `checkpoint` would not recompute the piece
         anchor = torch.zeros((), device=self.processes.device, requires_grad=True)
         loss, plain, *tensors = checkpoint(compute, anchor, *state.tensors().values(), use_reentrant=True)
         return PieceResult(loss, plain, State.from_tensors(dict(zip(after, tensors, strict=True))))
@@ -191,40 +191,42 @@ class DocumentStage(Stage):
     ) -> "PieceResult":
         """Read some sentences of documents from `state` on, and return their loss and the state after them.
 
-        The first `reread` sentences had their loss in the piece before. weights: of a token at each of the others;
-        None: no gradients. The state returned is that before the last `reread_next` sentences.
+        The loss of the first `reread` sentences was part of the previous piece. weights: of a token at each of the
+        others; None: no gradients. The returned state is the one before the last `reread_next` sentences.
         """
         device = self.processes.device
         batch = self.batch(documents, steps, train=weights is not None).to(device)
         if self.model.makes_first_translations:
             state = self.with_first_translations(batch, state)
-        done = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
+        decoded = self.model.forced_decode(batch.source, batch.decoder_input, state, reread_next)
         new = (torch.arange(len(steps), device=device) >= reread)[None, :, None].expand(batch.labels.shape)
-        labels = done.layout.pack(batch.labels)
-        counted = (done.layout.pack(new) & (labels != PAD)).nonzero().squeeze(1)
+        labels = decoded.layout.pack(batch.labels)
+        counted = (decoded.layout.pack(new) & (labels != PAD)).nonzero().squeeze(1)
         token_weights = by_step = None
         if weights is not None:
             by_step = torch.as_tensor(np.concatenate([np.zeros(reread), weights]), device=device)
-            token_weights = done.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(0, counted)
-        states = done.states.index_select(0, counted)
+            token_weights = decoded.layout.pack(by_step[None, :, None].expand(batch.labels.shape)).index_select(
+                0, counted
+            )
+        states = decoded.states.index_select(0, counted)
         loss, plain = self.loss(states, labels.index_select(0, counted), token_weights, weights is not None)
         if by_step is not None:
-            for layout, extra in ((done.source.layout, done.source.loss), (done.layout, done.loss)):
+            for layout, extra in ((decoded.source.layout, decoded.source.loss), (decoded.layout, decoded.loss)):
                 if extra is not None:
                     each = layout.pack(by_step[None, :, None].expand(layout.shape))
                     loss = loss + (extra * each.to(extra.dtype)).sum()
-        return PieceResult(loss, plain, done.state)
+        return PieceResult(loss, plain, decoded.state)
 
     def with_first_translations(self, batch: Batch, state: State | None) -> State:
-        """Return the state with first translations of the sentences of a batch, made with the current weights."""
-        model, given = self.model, state or State.empty()
+        """Return the state with first-pass translations of a batch, computed with the current weights."""
+        model, initial = self.model, state or State.empty()
         inputs = first_translations(model, self.split.special, batch.source)
         with evaluating(model), torch.no_grad():
-            prepared = model.with_first_translations(model.encode(batch.source, given), inputs, given)
-        return given | prepared.only(model.decoder.contexts())
+            prepared = model.with_first_translations(model.encode(batch.source, initial), inputs, initial)
+        return initial | prepared.only(model.decoder.contexts())
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
-        """Return some sentences of documents; train: whether a gradient is wanted."""
+        """Return some sentences of documents; train: whether a gradient is needed."""
         return collate_documents(self.split, documents, steps, self.model.config.max_length)
 
     def own_documents(self, documents: int) -> np.ndarray[Any, Any]:
@@ -236,7 +238,7 @@ class DocumentStage(Stage):
         self.state = self.model.initial_state(documents).detach()
 
     def held_out_loss(self, held_out: Split) -> tuple[float, int]:
-        """Compute the loss of documents in order with their reference history, from a stage of its own."""
+        """Compute the loss of whole documents with their reference history, in a separate stage."""
         evaluation = DocumentStage(self.model, self.config, 0, Processes(device=self.processes.device), held_out)
         evaluation.reach = 0  # there are no gradients, so nothing has to be read again
         plan = evaluation.plan
@@ -249,7 +251,7 @@ class DocumentStage(Stage):
         return total, tokens
 
     def position(self) -> dict[str, Any]:
-        """Return the group, how far it is, and how many sentences are read again."""
+        """Return the group, the position in it, and the number of sentences that are read again."""
         return {"group": self.group_number, "step": self.step, "back": self.reread}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -266,7 +268,7 @@ class DocumentStage(Stage):
         return State.join([states[owners.index(n)] for n in range(len(states))]).tensors() if states else {}
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Continue in the middle of a document; raise ValueError for what is no position in this data."""
+        """Continue in the middle of a document; raise ValueError if the position is not valid in this data."""
         numbers: list[Any] = [position.get(key) for key in ("group", "step", "back")]
         if len(position) != 3 or not all(type(number) is int and 0 <= number < 2**53 for number in numbers):
             raise ValueError("its position in the documents is not valid")
@@ -292,17 +294,17 @@ class PieceResult:
 
 
 def gradient_reach(model: Transformer) -> int:
-    """Return how many sentences before a piece take part in its gradient; with depth `full`, 1 for each unit.
+    """Return the number of sentences before a piece that take part in its gradient; with depth `full`, 1 per module.
 
-    A context module reaches back `depth` sentences. What its state was updated from there may have read another
-    module, which reaches back as far again: the sum of the depths on the longest chain of modules, each of which feeds
-    the next.
+    A context module reaches back `depth` sentences. The inputs of its updates there may depend on another module, which
+    reaches back further. The reach is therefore the sum of the depths along the longest chain of modules, each of which
+    feeds the next.
     """
     encoder, decoder = (
         {name: 1 if context.depth == "full" else context.depth for name, context in side.contexts().items()}
         for side in (model.encoder, model.decoder)
     )
-    # The first self-attention of the decoder comes before any attention to the source: nothing of the encoder is in it.
+    # The decoder's first self-attention comes before any attention to the source and does not depend on the encoder.
     first = model.decoder.layers[0].self_attention.name
     behind_encoder = sum(depth for name, depth in decoder.items() if name != first)
     return max(sum(decoder.values()), sum(encoder.values()) + behind_encoder)

@@ -1,4 +1,4 @@
-"""What a training writes about itself: `metrics.jsonl`, notes, TensorBoard, the README.md of its model."""
+"""Records of a training run: `metrics.jsonl`, progress notes, TensorBoard, and the model card."""
 
 import json
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from tram.training.checkpoints import Standing
 
 @dataclass(frozen=True)
 class Losses:
-    """The numbers of one update: nats per target token with and without label smoothing, gradient norm, speed."""
+    """Losses of one update, in nats per target token with and without label smoothing, gradient norm and speed."""
 
     loss: float
     plain: float

@@ -1,7 +1,7 @@
-"""Cross-entropy of a tied output layer, in chunks: the logits of a large batch are never in memory at once.
+"""Cross-entropy of a tied output layer in chunks, so that the logits of a large batch are never in memory at once.
 
-Gradients are computed in the same pass as the loss, chunk by chunk, so that nothing is stored or computed twice: what
-is saved is one state gradient (tokens, d_model) and one weight gradient (vocabulary, d_model).
+Gradients are computed in the same pass as the loss, chunk by chunk, so that nothing is computed twice: only one state
+gradient (tokens, d_model) and one weight gradient (vocabulary, d_model) are stored.
 """
 
 from typing import Any
@@ -60,9 +60,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         wide_weight = _aligned(weight_now)
         wide_bias = None if bias is None else _aligned(bias.to(product))
         boost = _boost(product, token_weights)
-        # One room for the logits of all chunks: new memory of this size costs as much time as its contents
+        # One buffer for the logits of all chunks: allocating it takes as long as filling it
         room = states.new_empty((min(chunk, len(states)), len(wide_weight)), dtype=product)
-        with torch.autocast(states.device.type, enabled=False):  # `product` is the choice that it would make
+        with torch.autocast(states.device.type, enabled=False):  # `product` is the dtype that autocast would choose
             for start in range(0, len(states), chunk):
                 part, gold = states[start : start + chunk].to(product), labels[start : start + chunk, None]
                 share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
@@ -102,12 +102,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         d_states, d_weight, d_bias = (
             None if gradient is None else gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.gradients
         )
-        ctx.gradients = None  # the buffers are handed over: a second backward pass would find nothing
+        ctx.gradients = None  # the buffers are passed on, so there can be no second backward pass
         return None if d_states is None else d_states.to(ctx.dtype), d_weight, d_bias, None, None, None, None, None
 
 
 def _aligned(rows: Tensor) -> Tensor:
-    """Return the weight or bias of an output layer with more rows, so that rows of logits begin at whole cache lines.
+    """Pad the weight or bias of an output layer with rows, so that rows of logits are aligned with cache lines.
 
     With 8,577 words the product takes 1.6 times as long as with 8,592.
     """
@@ -118,8 +118,8 @@ def _aligned(rows: Tensor) -> Tensor:
 def _boost(product: torch.dtype, token_weights: Tensor | None) -> float:
     """Return a factor that keeps the gradients of logits inside the narrow range of float16; 1 for other dtypes.
 
-    The loss scaler comes too late here: these gradients are computed before it multiplies the loss. With 16, products
-    over a chunk of 512 tokens do not overflow, and probabilities below 1e-8 vanish.
+    The loss scaler does not help here, because these gradients are computed before it multiplies the loss. With a
+    factor of 16, products over a chunk of 512 tokens do not overflow, and probabilities below 1e-8 underflow.
     """
     if product != torch.float16:
         return 1.0
@@ -135,7 +135,7 @@ def _linear(states: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor) ->
 
 
 def _logit_gradient(probabilities: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """Return d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary, in the memory of the softmax.
+    """Return d loss / d logits = softmax − (1 − ε) one-hot − ε / vocabulary, computed in place.
 
     probabilities: (tokens, vocabulary); gold: (tokens, 1).
     """

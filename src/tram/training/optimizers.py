@@ -17,13 +17,13 @@ from tram.model.folder import converted
 class Muon(torch.optim.AdamW):
     """AdamW whose groups marked `orthogonal` take Muon's step instead (Jordan et al. 2024).
 
-    Such a step goes along U Vᵀ, where U S Vᵀ is the momentum of the gradient: all directions of a matrix learn at one
-    pace. It is scaled to the size of AdamW's (Liu et al. 2025), so that both have the same learning rate. A parameter
-    that holds several matrices on top of each other says so in its group: `parts`.
+    The direction of such a step is U Vᵀ, where U S Vᵀ is the momentum of the gradient: all directions of a matrix learn
+    at the same rate. The step is scaled to the size of AdamW's (Liu et al. 2025), so that both share a learning rate.
+    For parameters in which several matrices are stacked, the group has their number: `parts`.
 
-    `torch.optim.Muon` computes in bfloat16; this is float32, and on a GPU all matrices of a shape at once.
+    `torch.optim.Muon` computes in bfloat16; this class uses float32 and, on a GPU, batches all matrices of a shape.
 
-    As with every fused optimiser, a gradient scaler leaves two jobs to the step: to skip it if a gradient overflowed
+    As for every fused optimiser, a gradient scaler leaves two tasks to the step: to skip it if a gradient overflowed
     (`found_inf`), and to divide the gradients by the scale if that was not done before (`grad_scale`).
     """
 
@@ -31,7 +31,7 @@ class Muon(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Make the orthogonal steps, then AdamW's, which skips the parameters whose gradients are gone."""
+        """Make the orthogonal steps, then AdamW's, which skips parameters without gradients."""
         overflowed, scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
         if overflowed is not None and bool(overflowed):
             return None
@@ -45,7 +45,7 @@ class Muon(torch.optim.AdamW):
                 if scale is not None:
                     parameter.grad.div_(scale.to(parameter.grad))
                 state = self.state[parameter]
-                if not state:  # AdamW looks for `step` when a state is loaded
+                if not state:  # AdamW requires `step` when a state is loaded
                     state |= {"step": torch.tensor(0.0), "momentum": torch.zeros_like(parameter)}
                 state["step"] += 1
                 mean = state["momentum"].lerp_(parameter.grad, 1 - self.momentum)
@@ -63,11 +63,11 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """Return about U Vᵀ of every U S Vᵀ, (n, rows, columns): five Newton–Schulz steps bring singular values near 1."""
+    """Return approximately U Vᵀ for every U S Vᵀ, (n, rows, columns), by five Newton–Schulz steps."""
     if matrices.shape[-2] > matrices.shape[-1]:
         return orthogonal(matrices.mT).mT
     X = matrices / matrices.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
-    # On a CPU one matrix at a time, which then stays in its cache; on a GPU all at once
+    # On a CPU one matrix at a time, which then stays in the cache; on a GPU all at once
     parts = X.split(1 if X.device.type == "cpu" else len(X))
     return torch.cat([_newton_schulz(part) for part in parts])
 
@@ -75,8 +75,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
 def _newton_schulz(X: Tensor) -> Tensor:
     """Return X after five steps X ← P X with P = a I + b G + c G² and G = X Xᵀ, for (n, rows, columns).
 
-    Of wide matrices only G is iterated, which is much smaller: P and G commute, so that G ← P² G, and the product of
-    all P is applied to X at the end.
+    For wide matrices only the much smaller G is iterated: P and G commute, so G ← P² G, and the product of all P is
+    applied to X at the end.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     G = torch.bmm(X, X.mT)
@@ -97,9 +97,9 @@ def _newton_schulz(X: Tensor) -> Tensor:
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = ()) -> torch.optim.Optimizer:
-    """Return the optimiser that the config names, with rates for new and loaded parameters; see `set_rate`.
+    """Return the optimiser of the config, with learning rates for new and loaded parameters; see `set_rate`.
 
-    It does not know the parameters that are frozen (without `requires_grad`): weight decay does not move them either.
+    Frozen parameters (without `requires_grad`) are left out, so that weight decay does not change them either.
     """
     new_rate = config.lr_new if isinstance(config, FinetuneConfig) else config.lr
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -120,9 +120,9 @@ def make_optimizer(model: nn.Module, config: TrainConfig, new: Container[str] = 
 def grouped(
     parameters: Mapping[str, Tensor], config: TrainConfig, new: Container[str], parts: Mapping[str, int]
 ) -> list[tuple[tuple[bool, bool, int], list[str]]]:
-    """Return the names of parameters by (new, orthogonal, matrices on top of each other), groups sorted.
+    """Return the names of parameters, grouped by (new, orthogonal, number of stacked matrices), groups sorted.
 
-    parts: how many matrices a parameter holds, by the end of its name.
+    parts: the number of stacked matrices in a parameter, by the suffix of its name.
     """
     groups: dict[tuple[bool, bool, int], list[str]] = {}
     for name, parameter in parameters.items():
@@ -133,7 +133,7 @@ def grouped(
 
 
 def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str]) -> None:
-    """Take parameters out of training: none; base: all but new ones and the context's; or those matching a pattern."""
+    """Freeze parameters: none; base: all but new ones and the context's; or those that match a pattern."""
     names = [name for name, _ in model.named_parameters()]
     if frozen == "base":
         contexts = {id(p) for module in model.modules() if isinstance(module, Context) for p in module.parameters()}
@@ -155,7 +155,7 @@ def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str])
 
 
 def rate_factor(update: int, config: TrainConfig) -> float:
-    """Return the share of the peak learning rate at an update (counted from 1): 1 at the end of the warm-up."""
+    """Return the learning rate at an update (counted from 1) as a share of its peak, which ends the warm-up."""
     left = min(1.0, (config.updates + 1 - update) / (config.cooldown + 1))
     if update < config.warmup:
         return left * update / config.warmup
@@ -183,7 +183,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore what `optimizer_tensors` returned; raise ValueError for what is not the state of these parameters."""
+    """Restore the state of `optimizer_tensors`; raise ValueError if it does not fit these parameters."""
     expected = {
         name: (parameter.shape, {"step", "momentum"} if group["orthogonal"] else {"step", "exp_avg", "exp_avg_sq"})
         for group in optimizer.param_groups
@@ -209,9 +209,9 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
 def renumbered(
     tensors: Mapping[str, Tensor], model: nn.Module, config: TrainConfig, new: Container[str]
 ) -> dict[str, Tensor]:
-    """Return the optimiser state of a checkpoint of version 1 under today's names.
+    """Return the optimiser state of a checkpoint of version 1 under the current names.
 
-    There it was NUMBER.KEY, numbered by groups, and queries, keys and values had one projection.
+    In version 1 names were NUMBER.KEY, numbered by groups, and queries, keys and values had one projection.
     """
     fused: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():

@@ -1,6 +1,6 @@
 """Mixed precision of one stage: autocast and, with float16, a loss scaler.
 
-Not accelerate's: there the precision belongs to the process, and the stages of one run may differ.
+accelerate's mixed precision is not used, because it is set per process, and the stages of a run may differ.
 """
 
 import math
@@ -15,7 +15,7 @@ HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Precision:
-    """What `precision` in a config means on a device; auto: what the device supports well."""
+    """The `precision` of a config on a device; auto: mixed precision if the device supports it well."""
 
     def __init__(self, name: str, device: torch.device) -> None:
         if name == "auto":
@@ -28,7 +28,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(self.device) if name == "float16" else None
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Return a context in which matrix products are computed in half precision, if that is asked for."""
+        """Return a context in which matrix products are computed in half precision, if configured."""
         return torch.autocast(self.device, dtype=self.half, enabled=self.half is not None)
 
     def backward(self, loss: Tensor) -> None:
@@ -36,16 +36,16 @@ class Precision:
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def clip(self, optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter], limit: float) -> float:
-        """Divide the gradients by the scale, clip their norm (0: do not) and return what it was."""
+        """Divide the gradients by the scale, clip their norm (limit 0: do not), and return the norm before clipping."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
         return float(nn.utils.clip_grad_norm_(parameters, limit or math.inf))
 
     def tolerates(self, norm: float) -> bool:
-        """Return whether training goes on after a gradient of this norm.
+        """Return whether training continues after a gradient of this norm.
 
-        With float16 a norm that is not finite is an overflow: the step is skipped and the scale halved. Below a scale
-        of 1 that is no longer the reason.
+        With float16, a norm that is not finite is an overflow: the step is skipped and the scale halved. If the scale
+        is below 1, training has diverged instead.
         """
         return math.isfinite(norm) or (self.scaler is not None and self.scaler.get_scale() >= 1)
 
@@ -67,7 +67,7 @@ class Precision:
             return
         if not isinstance(scaler, dict) or scaler.keys() != self.scaler.state_dict().keys():
             raise ValueError("`scaler` is not the state of a loss scaler")
-        limits = {float: 1e38, int: 2**63 - 1}  # of torch
+        limits = {float: 1e38, int: 2**63 - 1}  # the largest values that torch accepts
         if not all(type(value) in limits and 0 <= value <= limits[type(value)] for value in scaler.values()):
             raise ValueError("`scaler` has a value that is not a finite number")
         self.scaler.load_state_dict(scaler)

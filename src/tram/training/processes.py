@@ -1,4 +1,4 @@
-"""Several processes of one run: one of them, the main process, reads and writes the run's folder for all.
+"""Several processes of one run, of which only the main process reads and writes the run's folder.
 
 accelerator = make_accelerator()
 newest = on_main(accelerator, lambda: find_newest(folder))      # the same in every process
@@ -20,15 +20,15 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 
 
 def make_accelerator() -> Accelerator:
-    """Return what knows the devices and processes of this run; precision is the business of a stage."""
+    """Return the accelerator, which manages devices and processes; precision is set per stage."""
     return Accelerator(mixed_precision="no")
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep memory that it frees, where the C library is glibc.
+    """Configure glibc, if it is the C library, to keep freed memory in this process.
 
     Each update needs the same large blocks again. By default they are returned to the system at the end of an update,
-    and the next one waits for pages that the system fills with zeros: 2 to 6% of the time of training on a CPU.
+    and the next one waits for the system to zero new pages: 2 to 6% of the training time on a CPU.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -54,13 +54,13 @@ def on_main(accelerator: Accelerator, function: Callable[[], T]) -> T:
 
 
 def from_all(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    """Return what every process gave, in their order, on the CPU; the shapes may differ."""
+    """Return the tensors of every process, in the order of the processes, on the CPU; the shapes may differ."""
     shares: list[dict[str, Tensor]] = gather_object([{name: value.cpu() for name, value in tensors.items()}])
     return shares
 
 
 def share_parameters(accelerator: Accelerator, model: nn.Module) -> None:
-    """Give every process the parameters of the main process."""
+    """Broadcast the parameters of the main process to all processes."""
     if accelerator.num_processes == 1:
         return
     with torch.no_grad():

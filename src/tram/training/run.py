@@ -1,6 +1,6 @@
-"""A training run: the stages that a config names, from prepared data to a model folder.
+"""A training run: the stages of a config, from prepared data to a model folder.
 
-train(Config.load("configs/small.yaml"))      # run again after a kill: continues exactly where it stopped
+train(Config.load("configs/small.yaml"))      # continues after an interruption exactly where it stopped
 """
 
 from contextlib import ExitStack
@@ -22,7 +22,7 @@ FREE = {"updates", "patience", "keep_checkpoints", "log_every", "average"}
 
 
 def train(config: Config) -> Path:
-    """Run the stages that the config names and return the folder of the finished model.
+    """Run the stages of a config and return the folder of the finished model.
 
     With several processes, only the main process reads and writes the output folder.
     """
@@ -68,14 +68,14 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
 
 
 def finished(config: Config, stage: TrainConfig) -> bool:
-    """Return whether a stage has its model and the config asks for no further updates."""
+    """Return whether the model of a stage exists and the config requires no further updates."""
     folder = stage_folder(config, stage)
     if not exists(folder / "model" / WEIGHTS):
         return False
     for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
         try:
             return checkpoint.update >= stage.updates or checkpoint.load().standing.ended
-        except InputError:  # damaged: the one before tells
+        except InputError:  # damaged: use the one before
             continue
     return True
 
@@ -101,14 +101,14 @@ def remember_config(config: Config) -> None:
 def require_same_cooldown(config: Config, old: TrainConfig, new: TrainConfig) -> None:
     """Refuse another number of updates in the middle of a cooldown: the learning rate would jump."""
     folder = stage_folder(config, new)
-    done = max((checkpoint.update for checkpoint in Checkpoints(folder / "checkpoints").all()), default=0)
-    if old.updates == new.updates or not new.cooldown or done >= new.updates:
+    updates_done = max((checkpoint.update for checkpoint in Checkpoints(folder / "checkpoints").all()), default=0)
+    if old.updates == new.updates or not new.cooldown or updates_done >= new.updates:
         return
-    if done > min(old.updates, new.updates) - new.cooldown:
+    if updates_done > min(old.updates, new.updates) - new.cooldown:
         raise InputError(
-            f"{folder}: this run has made {done:,} updates; if {folder.name}.updates changed from {old.updates} to "
-            f"{new.updates}, the learning rate would jump in the cooldown ({new.cooldown}); set it to {old.updates} "
-            "or choose another output folder"
+            f"{folder}: this run has made {updates_done:,} updates; if {folder.name}.updates changed from "
+            f"{old.updates} to {new.updates}, the learning rate would jump in the cooldown ({new.cooldown}); set it to "
+            f"{old.updates} or choose another output folder"
         )
 
 

@@ -21,10 +21,10 @@ from tram.training.stages import Backward, LossSums, Processes, truncation_warni
 
 
 class SegmentStage(DocumentStage):
-    """Stage "finetune": every segment is a document of its own, and an update is one group of them.
+    """Stage "finetune": every segment is treated as a document, and an update is one group of segments.
 
-    A backward pass covers as many whole segments as fit the token budget; none is ever cut. Where the context module
-    says so, words are hidden: by the mask on the source and in the decoder's input, not in the labels.
+    A backward pass covers as many whole segments as fit the token budget; segments are never split. If the context
+    module is configured so, words are masked in the source and in the decoder's input, but not in the labels.
     """
 
     def __init__(
@@ -80,18 +80,18 @@ class SegmentStage(DocumentStage):
         steps = range(self.plan.length(segments))
         if not self.has_tokens(segments, steps):
             return None, 0.0
-        own = None if weights is None else weights[: len(steps)]
-        part = self.read(segments, steps, 0, None, own, 0)
+        step_weights = None if weights is None else weights[: len(steps)]
+        part = self.read(segments, steps, 0, None, step_weights, 0)
         return part.loss, float(part.plain)
 
     def batch(self, documents: Rows, steps: range, train: bool) -> Batch:
-        """Return some sentences of segments; in training, with hidden words."""
+        """Return some sentences of segments; in training, with masked words."""
         batch = super().batch(documents, steps, train)
         context, mask = self.model.config.context, self.split.special.mask
         rate = 0.0 if context is None or not train else context.noise(self.group_number // self.groups)
         if not rate or mask is None:
             return batch
-        # Of the segment alone, so that neither processes nor passes change what is hidden
+        # Seeded by the segment alone, so that the masked words do not depend on processes or passes
         draws = [np.random.default_rng((self.seed, self.group_number, int(segment))) for segment in documents]
         sides = [self.hide(ids, draws, rate, mask) for ids in (batch.source, batch.decoder_input)]
         return replace(batch, source=sides[0], decoder_input=sides[1])
@@ -107,7 +107,7 @@ class SegmentStage(DocumentStage):
         return ids.masked_fill(hidden, mask)
 
     def held_out_loss(self, held_out: Split) -> tuple[float, int]:
-        """Compute the loss of whole segments with their reference history, from a stage of its own."""
+        """Compute the loss of whole segments with their reference history, in a separate stage."""
         evaluation = SegmentStage(self.model, self.config, 0, Processes(device=self.processes.device), held_out)
         plan = evaluation.plan
         groups = plan.groups(np.argsort(plan.sentences, kind="stable"))
@@ -119,7 +119,7 @@ class SegmentStage(DocumentStage):
 
 
 def split_into_segments(split: Split, rule: SegmentRule, max_length: int) -> Split:
-    """Return the same sentences with every segment as a document; the longer side of each pair counts."""
+    """Return the same sentences with every segment as a document; the longer side of a pair counts as its length."""
     source, target = split.template_lengths(max_length)
     lengths = np.where(split.usable, np.maximum(source, target), 0)
     edges = [0]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during training: the update is finished and a checkpoint is written before the run ends."""
+"""Handling of Ctrl-C and SIGTERM in training: finish the update and write a checkpoint before the run ends."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """Raised when the user stopped a run and its checkpoint is written."""
+    """Raised after the user interrupted a run and its checkpoint was written."""
 
 
 @contextmanager
 def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
-    """Catch the first SIGINT or SIGTERM inside the block; the function returned says whether one arrived.
+    """Catch the first SIGINT or SIGTERM inside the block; the yielded function returns whether one arrived.
 
-    The second one has the effect that it has outside the block: it ends the run at once.
+    The second one has its usual effect and ends the run at once.
     """
     stopped = False
     before: dict[signal.Signals, Any] = {}
@@ -35,7 +35,7 @@ def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
                 continue
             try:
                 before[number] = signal.signal(number, mark)
-            except ValueError:  # not in the main thread: the program that runs us handles signals
+            except ValueError:  # not in the main thread: the calling program handles signals
                 break
     try:
         yield lambda: stopped

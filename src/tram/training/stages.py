@@ -1,8 +1,8 @@
-"""Stages of training: where updates come from. This one is of sentences in any order; `document_stage` has the other.
+"""Training stages, the sources of updates. This module has the sentence stage; `document_stage` has the second one.
 
-A stage accumulates the gradients of one update, pass by pass, through the `backward` it is given. Sums are over the
-tokens of the whole update, and every process works on its share of each pass: the sum of their gradients does not
-depend on their number. Which tokens an update sees is a function of the seed and of the position of the stage.
+A stage accumulates the gradients of one update, pass by pass, by calling `backward`. Losses are divided by the tokens
+of the whole update, and every process works on its share of each pass, so that the sum of the gradients does not depend
+on the number of processes. The tokens of an update are a function of the seed and the position of the stage.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ Backward = Callable[[Tensor], None]
 
 @dataclass(frozen=True)
 class Processes:
-    """The number of this process, how many there are, and the device it computes on."""
+    """The index of this process, the number of processes, and the device of this one."""
 
     number: int = 0
     count: int = 1
@@ -37,7 +37,7 @@ class Processes:
 
 @dataclass
 class LossSums:
-    """Loss summed over some tokens: as optimised, and plain; the tokens are those of all processes."""
+    """Sums of the loss over tokens, as optimised and plain; the number of tokens is that of all processes."""
 
     loss: float = 0.0
     plain: float = 0.0
@@ -63,7 +63,7 @@ class Stage(ABC):
 
     @abstractmethod
     def describe(self) -> list[str]:
-        """Return sentences about the data, for the user."""
+        """Return lines that describe the data to the user."""
 
     def position(self) -> dict[str, Any]:
         """Return the position of the stage, beyond the number of updates, for the checkpoint."""
@@ -78,7 +78,7 @@ class Stage(ABC):
         return shares[0]
 
     def restore(self, position: dict[str, Any], tensors: dict[str, Tensor]) -> None:  # noqa: B027 (need not be overridden)
-        """Go to a position that was saved."""
+        """Restore a saved position."""
 
     def loss(
         self, states: Tensor, labels: Tensor, weights: Tensor | None = None, train: bool = True
@@ -109,23 +109,23 @@ class SentenceStage(Stage):
         return lines + truncation_warning(self.truncated, self.model.config.max_length)
 
     def sequences(self, split: Split) -> Split:
-        """Return prepared documents in the form in which the model reads them."""
+        """Return prepared documents as the sequences that the model reads."""
         return split if self.units is None else self.units.training_units(split)
 
     def epoch(self, number: int) -> list[Rows]:
-        """Return the batches of an epoch; the last epoch asked for is kept."""
+        """Return the batches of an epoch; the last one is cached."""
         if self._epoch[0] != number:
             self._epoch = (number, self.plan.epoch(number))
         return self._epoch[1]
 
     def passes(self, update: int) -> list[Rows]:
-        """Return the batches whose gradients make an update."""
-        n = len(self.epoch(max(self._epoch[0], 0)))  # the same in every epoch: only lengths decide where a batch ends
+        """Return the batches whose gradients are accumulated into an update."""
+        n = len(self.epoch(max(self._epoch[0], 0)))  # the same in every epoch: batches depend only on lengths
         numbers = range(update * self.config.accumulate, (update + 1) * self.config.accumulate)
         return [self.epoch(number // n)[number % n] for number in numbers]
 
     def run_update(self, update: int, backward: Backward) -> LossSums:
-        """Accumulate the gradients of some batches, divided by all their tokens."""
+        """Accumulate the gradients of the update's batches, divided by the number of all their tokens."""
         batches = self.passes(update)
         sums = LossSums(tokens=sum(self.plan.target_tokens(batch) for batch in batches))
         for batch in batches:
@@ -137,20 +137,20 @@ class SentenceStage(Stage):
         return sums
 
     def batch_loss(self, batch: Batch, train: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of a batch of sentences, without what is given of their targets."""
+        """Return the summed loss of a batch of sentences, without given prefixes of their targets."""
         batch = batch.to(self.processes.device)
         source: Tensor | Encoded = batch.source
         if batch.context is not None:
             source = self.model.encode(batch.source, context=batch.context)
-        done = self.model.forced_decode(source, batch.decoder_input)
-        states, labels = done.states, done.layout.pack(batch.labels)
+        decoded = self.model.forced_decode(source, batch.decoder_input)
+        states, labels = decoded.states, decoded.layout.pack(batch.labels)
         if self.split.given is not None:
             trained = labels.nonzero().squeeze(1)
             states, labels = states.index_select(0, trained), labels.index_select(0, trained)
         return self.loss(states, labels, train=train)
 
     def held_out_loss(self, held_out: Split) -> tuple[float, int]:
-        """Compute the loss of single sentences or units, in the order of their length."""
+        """Compute the loss of single sentences or units, sorted by length."""
         held_out = self.sequences(held_out)
         plan = SentencePlan(held_out, self.config.tokens, self.longest, seed=0)
         batches = plan.batches(plan.usable[np.argsort(plan.lengths[plan.usable], kind="stable")])
@@ -162,11 +162,11 @@ class SentenceStage(Stage):
 
 
 def require_pairs(pairs: int) -> None:
-    """Refuse data without a sentence pair that has words on both sides."""
+    """Raise InputError if no sentence pair has words on both sides."""
     if not pairs:
         raise InputError("the training split has no sentence pair with words on both sides; prepare more text")
 
 
 def truncation_warning(pairs: int, longest: int) -> list[str]:
-    """Return a sentence about pairs that are too long, if there are any."""
+    """Return a warning about pairs that are too long, if there are any."""
     return [f"warning: {pairs:,} sentence pairs are longer than {longest} subwords and are truncated"] if pairs else []

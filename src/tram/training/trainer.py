@@ -1,8 +1,8 @@
 """One stage of training: updates, evaluations, checkpoints and, at the end, the model.
 
-Everything random is a function of the seed and the number of the update: which sentences an update sees, and what
-dropout drops. So a checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit.
-`accelerate` handles devices and several processes, whose gradients are summed once per update.
+All randomness (the sentences of an update, dropout) is a function of the seed and the number of the update. So a
+checkpoint needs no random state, and a resumed run ends with the same weights, bit for bit. `accelerate` handles
+devices and processes, whose gradients are summed once per update.
 """
 
 import math
@@ -59,7 +59,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
-RECENT = 50  # updates that the reported speed is a mean of
+RECENT = 50  # updates over which the reported speed is averaged
 
 
 class Trainer:
@@ -169,12 +169,13 @@ class Trainer:
             self.finish(progress.say)
 
     def introduce(self, say: Callable[[str], None]) -> None:
-        """Print what is about to be trained."""
-        own = weights(self.model)
-        new = sum(own[name].numel() for name in self.new)
-        say(f"{sum(value.numel() for value in own.values()):,} parameters, {new:,} of them new")
-        if len(self.new) < len(own):
-            say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(own.keys() - self.new))}")
+        """Print a summary of the model and the data."""
+        parameters = weights(self.model)
+        new = sum(parameters[name].numel() for name in self.new)
+        say(f"{sum(value.numel() for value in parameters.values()):,} parameters, {new:,} of them new")
+        if len(self.new) < len(parameters):
+            loaded = parameters.keys() - self.new
+            say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(loaded))}")
         if frozen := sum(value.numel() for value in self.model.parameters() if not value.requires_grad):
             say(f"{frozen:,} parameters are frozen")
         for line in (*self.stage.describe(), *self.warnings):
@@ -210,7 +211,7 @@ class Trainer:
         return Losses(loss / max(sums.tokens, 1), plain / max(sums.tokens, 1), norm, rate, speed)
 
     def diverged(self, what: str, value: float) -> RunError:
-        """Return the error that ends a training whose numbers are not finite; checkpoints before it stay."""
+        """Return the error for a training run that diverged; its earlier checkpoints stay."""
         name, update = self.folder.name, self.standing.update + 1
         return RunError(
             f"{self.folder}: training diverged, {what} is {value} at update {update:,}; start again in another output "
@@ -222,10 +223,10 @@ class Trainer:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     def add_up_gradients(self) -> None:
-        """Sum the gradients of all processes in one buffer; a parameter that no process reached has gradient zero.
+        """Sum the gradients of all processes in one buffer; a parameter that no process used has gradient zero.
 
-        Not with DistributedDataParallel: which parameters a pass reaches differs from pass to pass here (a first memory
-        only at the start of a document), and an update may be several passes of which some are empty.
+        DistributedDataParallel is not used, because the parameters that receive a gradient differ from pass to pass
+        (an initial memory only at the start of a document), and an update may consist of several passes, some empty.
         """
         parameters = self.trained()
         for parameter in parameters:
@@ -264,7 +265,7 @@ class Trainer:
 
     @torch.no_grad()
     def held_loss(self) -> float:
-        """Return the held-out loss in nats per target token, without label smoothing; processes share the work."""
+        """Return the held-out loss in nats per target token, without label smoothing, computed by all processes."""
         assert self.held is not None
         self.model.eval()
         with self.precision.autocast():
@@ -303,7 +304,7 @@ class Trainer:
         self.accelerator.wait_for_everyone()
 
     def resume(self) -> None:
-        """Continue from the last checkpoint that is not damaged, if there is one; all processes from the same."""
+        """Continue from the last undamaged checkpoint, if there is one; the same for all processes."""
         contents = on_main(self.accelerator, self.restore_newest)
         if contents is None:
             return
@@ -312,7 +313,7 @@ class Trainer:
         share_parameters(self.accelerator, self.model)
 
     def restore_newest(self) -> Contents | None:
-        """Restore the last checkpoint that is not damaged; those after it are set aside, with a warning."""
+        """Restore the last undamaged checkpoint; rename those after it, with a warning."""
         damaged: list[tuple[Checkpoint, InputError]] = []
         for checkpoint in reversed(self.checkpoints.all()):
             try:
@@ -326,11 +327,13 @@ class Trainer:
                 continue
             best = contents.standing.best_update
             if best is not None and not exists(self.checkpoints.at(best).folder):
-                contents.standing.best = contents.standing.best_update = None  # pruned when a damaged one was better
+                contents.standing.best = contents.standing.best_update = (
+                    None  # it was pruned when a checkpoint that is now damaged was better
+                )
                 self.restore(contents)
             for other, problem in damaged:
                 aside = self.checkpoints.set_aside(other)
-                self.warnings.append(f"warning: a checkpoint is set aside as {aside.name}: {problem}")
+                self.warnings.append(f"warning: a damaged checkpoint was renamed to {aside.name}: {problem}")
             return contents
         if damaged:
             raise damaged[0][1]

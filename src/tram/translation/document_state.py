@@ -1,4 +1,4 @@
-"""What a translator knows of a document between two sentences: data that can be stored and moved.
+"""The state of a document between two sentences, which can be stored and moved.
 
 state = translator.start()
 state.save("chapter-1.safetensors")
@@ -22,8 +22,8 @@ from tram.model.state import Ragged, State
 from tram.model.tensors import all_finite
 
 VERSION = 1
-MAX_STATE = 1 << 30  # bytes; the memories of a large model are a thousandth of it
-HISTORY = "history"  # under this name the pairs are stored beside the states of context modules
+MAX_STATE = 1 << 30  # bytes; the memories of a large model are a thousand times smaller
+HISTORY = "history"  # name of the stored pairs, beside the states of context modules
 
 
 @dataclass
@@ -41,7 +41,7 @@ class DocumentState:
         return DocumentState(self.state.map(lambda value: value.clone()), self.model, self.sentences, history)
 
     def to_bytes(self) -> bytes:
-        """Return the state in the form in which `save` writes it."""
+        """Return the state as the bytes that `save` writes."""
         stored = self.state | _history_tensors(self.history)
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in stored.tensors().items()}
         about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
@@ -49,7 +49,7 @@ class DocumentState:
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the state") -> Self:
-        """Return the state that `to_bytes` described; `name` stands for it in an error message."""
+        """Return the state from the bytes of `to_bytes`; `name` names it in error messages."""
         try:
             tensors = load(data)
             size = int.from_bytes(data[:8], "little")
@@ -68,7 +68,7 @@ class DocumentState:
         return cls(state, model, sentences, history)
 
     def save(self, path: Path | str) -> None:
-        """Write the state as one safetensors file, whole or not at all."""
+        """Write the state as a safetensors file, atomically."""
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(self.to_bytes())
 
@@ -85,7 +85,7 @@ class DocumentState:
 
 
 def _history_tensors(history: list[Pair]) -> State:
-    """Return pairs in the form of a context module's state: the ids of all sentences of a side, and their lengths."""
+    """Return pairs as a state: the ids of all sentences of each side, and their lengths."""
     if not history:
         return State.empty()
     sides = {"source": [pair.source for pair in history], "target": [pair.target for pair in history]}
@@ -93,7 +93,7 @@ def _history_tensors(history: list[Pair]) -> State:
 
 
 def _history(stored: State) -> list[Pair]:
-    """Return the pairs that `_history_tensors` described; raise ValueError for anything else."""
+    """Return the pairs of `_history_tensors`; raise ValueError for anything else."""
     if HISTORY not in stored:
         return []
     sides: list[list[list[int]]] = []

@@ -1,7 +1,7 @@
-"""Documents on their way through a `Translator`: in lockstep, or as sentences by a model without context.
+"""Translation of streams of documents: in lockstep, or as sentences by a model without context.
 
-`Translator.detailed` is what to call. Documents are asked for while others are translated, so that memory does not grow
-with their number; translations are checked (`guards`), and spans are put back (`spanned`).
+This is the implementation of `Translator.detailed`. Documents are read while others are translated, so that memory does
+not grow with their number; translations are checked (`guards`), and spans are restored (`spanned`).
 """
 
 import warnings
@@ -23,14 +23,14 @@ from tram.translation.tasks import DocumentTask, GuardedSentences
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
 
-AHEAD = 32  # batches that may be finished or in progress behind a document that is not
+AHEAD = 32  # maximum number of batches, finished or in progress, after a document that is unfinished
 Advance = Callable[[int], None]
 T = TypeVar("T")
 
 
 @dataclass
 class Remarks:
-    """Counts of what a user should know about some translations."""
+    """Counts of translations that a user should check."""
 
     split: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
@@ -45,12 +45,12 @@ class Remarks:
         return {"split": self.split, **{name: self.warnings[name] for name in (REPEATED, IN_PARTS, DOUBTFUL)}}
 
     def warn(self) -> None:
-        """Warn of everything that was counted, one sentence each."""
+        """Emit one warning for each kind that was counted."""
         for number, sentence in (
             (self.split, "were too long and were split for translation"),
             (self.warnings[REPEATED], "were translated again, without context or with their spans in plain text"),
             (self.warnings[IN_PARTS], "were translated in parts and may not be fluent"),
-            (self.warnings[DOUBTFUL], "are doubtful: all that was tried loops, is too long or empty"),
+            (self.warnings[DOUBTFUL], "are doubtful: every attempt loops, is too long or is empty"),
         ):
             if number:
                 warnings.warn(f"{number} sentences {sentence}", stacklevel=4)
@@ -58,7 +58,7 @@ class Remarks:
 
 @dataclass(frozen=True)
 class DocumentRun:
-    """One call of `Translator.detailed`, which explains the fields."""
+    """One call of `Translator.detailed`, which documents the fields."""
 
     translator: "Translator"
     advance: Advance | None
@@ -69,7 +69,7 @@ class DocumentRun:
     remarks: Remarks
 
     def translate(self, documents: Iterator[SpannedDocument], own_remarks: bool) -> Iterator[list[Translation]]:
-        """Yield the translations of documents; warn at the end of what happened, if nobody else counts it."""
+        """Yield the translations of documents; own_remarks: emit the warnings at the end."""
         yield from self.in_lockstep(documents) if self.translator.has_context else self.as_sentences(documents)
         if own_remarks:
             self.remarks.warn()
@@ -88,7 +88,7 @@ class DocumentRun:
             nonlocal exhausted
             while not exhausted:
                 document = None
-                if len(tasks) < translator.batch * AHEAD:  # else too many wait for a long document before them
+                if len(tasks) < translator.batch * AHEAD:  # otherwise too many wait for a long document before them
                     document = next(documents, None)
                     exhausted = document is None
                     if exhausted and self.gold is not None and next(self.gold, None) is not None:
@@ -104,7 +104,7 @@ class DocumentRun:
                 yield self._finished(tasks.pop(first.cursor.number))
 
         lockstep = translator.lockstep(self.history, choose, self.alignment)
-        while not exhausted:  # more than one round only where nothing but documents without sentences was waiting
+        while not exhausted:  # more than one round only if all waiting documents had no sentences
             for cursor, hypotheses in lockstep.run(cursors()):
                 task = tasks[cursor.number]
                 if self.advance is not None and task.sentences.completes(len(task.found)):
@@ -138,29 +138,29 @@ class DocumentRun:
         return self._joined(task.document, best, task.sentences.non_empty())
 
     def _joined(self, document: SpannedDocument, best: list[Translation], translated: int) -> list[Translation]:
-        """Return the translations of a document's sentences; those that no model was asked for are done now."""
+        """Return the translations of a document's sentences; complete those that need no model."""
         if self.advance is not None and (empty := len(document.sentences) - translated) > 0:
             self.advance(empty)
         return self.remarks.counted(document.join(best, self.alignment))
 
     def _aligned(self, sources: list[str], translations: list[Translation]) -> list[Translation]:
-        """Return translations with the word alignments of each sentence on its own."""
+        """Return translations with word alignments, computed for each sentence separately."""
         aligned = self.translator.align(sources, [each.text for each in translations])
         return [replace(each, alignment=pairs) for each, pairs in zip(translations, aligned, strict=True)]
 
     def as_sentences(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
-        """Translate documents with a sentence model, some thousand sentences at a time, sorted by length."""
+        """Translate documents with a sentence model, a few thousand sentences at a time, sorted by length."""
         translator = self.translator
         while block := _up_to(documents, translator.batch * AHEAD):
             texts = [text for document in block for text in document.texts]
             spans = [each for document in block for each in document.spans]
             sentences = translator.split(texts)
             self.remarks.split += sentences.split
-            found = search_parts(translator, sentences, self.advance)
+            hypotheses = search_parts(translator, sentences, self.advance)
             guarded = GuardedSentences(translator, sentences, spans, in_context=False)
-            for part, options in enumerate(found):
+            for part, options in enumerate(hypotheses):
                 options[0] = guarded.choose(part, options)
-            best = [options[0] for options in sentences.join(found, 1)]
+            best = [options[0] for options in sentences.join(hypotheses, 1)]
             if self.alignment:
                 best = self._aligned(texts, best)
             start = 0
@@ -175,19 +175,19 @@ class DocumentRun:
 
 def search_parts(translator: "Translator", sentences: SplitSentences, advance: Advance | None) -> list[Found]:
     """Return the hypotheses of all parts of sentences, without context."""
-    found: list[Found] = [[] for _ in sentences.ids]
+    hypotheses_of_part: list[Found] = [[] for _ in sentences.ids]
     order = sorted(range(len(sentences.ids)), key=lambda i: len(sentences.ids[i]))
     for start in range(0, len(order), translator.batch):
         batch = order[start : start + translator.batch]
         for i, hypotheses in zip(batch, translator.search([sentences.ids[i] for i in batch]), strict=True):
-            found[i] = [replace(each, update_inputs={}) for each in hypotheses]
+            hypotheses_of_part[i] = [replace(each, update_inputs={}) for each in hypotheses]
         if advance is not None:
             advance(sum(map(sentences.completes, batch)))
-    return found
+    return hypotheses_of_part
 
 
 def check_sentences(document: Any, name: str) -> None:
-    """Refuse what is no list of strings; one string would be translated letter by letter."""
+    """Refuse anything but a list of strings; a single string would be translated letter by letter."""
     if isinstance(document, str):
         raise InputError(f"{name}: is one string; give a list of sentences, for example [{document[:40]!r}]")
     if not isinstance(document, list | tuple):
@@ -198,7 +198,7 @@ def check_sentences(document: Any, name: str) -> None:
 
 
 def check_pairs(source: Any, target: Any) -> None:
-    """Refuse what are no sentences with one translation for each."""
+    """Refuse anything but lists of sentences of equal length."""
     check_sentences(source, "source")
     check_sentences(target, "target")
     if len(source) != len(target):
@@ -206,7 +206,7 @@ def check_pairs(source: Any, target: Any) -> None:
 
 
 def _up_to(documents: Iterator[SpannedDocument], sentences: int) -> list[SpannedDocument]:
-    """Take documents until they have so many sentences."""
+    """Take documents until they have this many sentences."""
     block: list[SpannedDocument] = []
     size = 0
     for document in documents:

@@ -1,13 +1,13 @@
-"""Many documents translated sentence by sentence, in lockstep, each with its own state.
+"""Translation of many documents sentence by sentence, in lockstep, each with its own state.
 
     lockstep = Lockstep(engine, special, beam=5)
     for cursor, hypotheses in lockstep.run(cursors): ...      # cursors: documents of sentences as ids
 
-The source side runs ahead in parallel passes over blocks of sentences bounded in tokens, the state carried along; in
-models that read the whole source, a pass covers a segment of each document (`model.segments`). The target is decoded
-sentence by sentence; a document that ends leaves its place to the next one. When a sentence is complete, the state is
-updated from the best hypothesis's own decoder states; or by reading the translation that `choose` prefers, so that the
-memory never reads one that was rejected.
+The source is encoded ahead in parallel passes over blocks of sentences within a token budget, with the state carried
+along; in models that read the whole source, a pass covers a segment of each document (`model.segments`). The target is
+decoded sentence by sentence; a finished document makes room for the next one. After a sentence, the state is updated
+from the decoder states of the best hypothesis, or from the translation that `choose` prefers, so that the memory never
+reads a rejected one.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ Ids = list[int]
 
 @dataclass
 class Cursor:
-    """A document in progress: its sentences (ids of text, none empty), and how far it is."""
+    """A document in progress: its sentences (ids of text, none empty), and its position."""
 
     number: int
     sentences: Sequence[Ids]
@@ -58,17 +58,17 @@ Choose = Callable[[Cursor, list[Hypothesis]], Hypothesis]
 
 @dataclass(frozen=True)
 class Lockstep:
-    """A way to translate documents together."""
+    """Lockstep translation of documents."""
 
     engine: Engine
     special: SpecialIds
     beam: int = 5
     length_penalty: float = 1.0
-    documents: int = 32  # at once
-    block: int = 512  # source tokens of all of them that one pass of the encoder covers
+    documents: int = 32  # translated at once
+    block: int = 512  # source tokens of all documents per encoder pass
     history: History = "generated"
-    choose: Choose | None = None  # one of the hypotheses or another translation, without update inputs; None: the first
-    alignment: bool = False  # whether to give the best hypotheses their attention
+    choose: Choose | None = None  # returns a hypothesis, or another translation without update inputs; None: the first
+    alignment: bool = False  # whether to return the attention of the best hypotheses
 
     @property
     def model(self) -> Transformer:
@@ -79,8 +79,8 @@ class Lockstep:
     def run(self, cursors: Iterable[Cursor | None]) -> Iterator[tuple[Cursor, list[Hypothesis]]]:
         """Yield the hypotheses of one sentence after the other, with the document they belong to.
 
-        A document is asked for when there is room for it, so that `cursors` may be endless. None in place of a document
-        says that there is none at present: it is asked for again after the next sentences.
+        A document is read when there is room for it, so `cursors` may be endless. None means that no document is
+        available at present; `cursors` is read again after the next sentences.
         """
         waiting = iter(cursors)
         active: list[Cursor] = []
@@ -103,10 +103,10 @@ class Lockstep:
     def step(self, cursors: list[Cursor]) -> list[list[Hypothesis]]:
         """Translate the next sentence of every document; for callers that choose the documents of each step."""
         self.encode([cursor for cursor in cursors if not cursor.encoded])
-        found = self.translate(cursors)
+        hypotheses = self.translate(cursors)
         for cursor in cursors:
             cursor.done += 1
-        return found
+        return hypotheses
 
     def encode(self, cursors: list[Cursor]) -> None:
         """Encode the next sentences of some documents, as many as fit into a block."""
@@ -124,7 +124,7 @@ class Lockstep:
         self._encode_in_context(cursors, blocks)
 
     def _encode_in_context(self, cursors: list[Cursor], blocks: list[list[Ids]]) -> None:
-        """Encode the next sentences of some documents, and make their first translations if the model reads them."""
+        """Encode the next sentences of some documents, with first-pass translations if the model reads them."""
         source, state = self._ids(blocks), State.join([cursor.state for cursor in cursors])
         encoded = self.engine.encode(source, state)
         self._hand_out([cursor for cursor, block in zip(cursors, blocks, strict=True) for _ in block], encoded)
@@ -135,7 +135,7 @@ class Lockstep:
         self._put_back(cursors, after)
 
     def _encode_segments(self, cursors: list[Cursor], rule: SegmentRule) -> None:
-        """Encode the next segment of some documents, or what is left of the open one; as many as fit at once."""
+        """Encode the next segment of some documents, or the rest of the open one; as many as fit at once."""
         segments = [self._next_segment(cursor, rule) for cursor in cursors]
         sizes = [sum(map(len, segment)) for segment in segments]
         for part in slices_within(costs_of_sums(sizes), len(cursors), self.block):
@@ -143,13 +143,13 @@ class Lockstep:
             self._encode_in_context(own, parts)
 
     def _next_segment(self, cursor: Cursor, rule: SegmentRule) -> list[Ids]:
-        """Return the next sentences of a document that are one segment, templates included."""
+        """Return the next sentences of a document that form one segment, with their templates."""
         sentences = [self.special.source(ids) for ids in cursor.sentences[cursor.done :]]
         numbers = segment_numbers(rule, list(map(len, sentences)), self.model.segment_lengths(cursor.state))
         return sentences[: numbers.count(numbers[0])]
 
     def _next_block(self, cursor: Cursor, budget: int) -> list[Ids]:
-        """Return the next sentences of a document, templates included, that fit the budget; at least one."""
+        """Return the next sentences of a document, with their templates, that fit the budget; at least one."""
         extra = self.special.source_extra
         window = cursor.sentences[cursor.done : cursor.done + budget // (extra + 1) + 1]
         part = next(slices_within(costs_of_sums([len(ids) + extra for ids in window]), len(window), budget))
@@ -160,29 +160,29 @@ class Lockstep:
         sources = [cursor.encoded.popleft() for cursor in cursors]
         ids = [cursor.sentences[cursor.done] for cursor in cursors]
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
-        given = self._ids([[self.special.source(sentence)] for sentence in ids])
-        encoded = self.model.encoded_before(torch.cat(sources), given, state)
+        source_ids = self._ids([[self.special.source(sentence)] for sentence in ids])
+        encoded = self.model.encoded_before(torch.cat(sources), source_ids, state)
         limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
-        found = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
+        results = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
         if self.choose is not None:
-            chosen = map(self.choose, cursors, found)
-            found = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, found, strict=True)]
+            chosen = map(self.choose, cursors, results)
+            results = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, results, strict=True)]
         if self.alignment:
-            best = [hypotheses[0].ids for hypotheses in found]
+            best = [hypotheses[0].ids for hypotheses in results]
             weights = cross_attention(self.model, self.special, encoded, ids, best, state)
-            found = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(found, weights, strict=True)]
-        self._update(cursors, encoded, found, state)
-        return found
+            results = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(results, weights, strict=True)]
+        self._update(cursors, encoded, results, state)
+        return results
 
     def _update(
-        self, cursors: list[Cursor], encoded: Encoded, found: list[list[Hypothesis]], state: State | None
+        self, cursors: list[Cursor], encoded: Encoded, results: list[list[Hypothesis]], state: State | None
     ) -> None:
-        """Update the states of the documents with the sentence that was translated."""
+        """Update the states of the documents with the translated sentences."""
         if self.history == "gold":
             gold = [cursor.gold[cursor.done] for cursor in cursors if cursor.gold is not None]
             self._read(cursors, encoded, gold, state)
         elif state is not None and self.model.decoder.contexts():
-            best = [hypotheses[0] for hypotheses in found]
+            best = [hypotheses[0] for hypotheses in results]
             if not all(each.update_inputs for each in best):
                 self._read(cursors, encoded, [each.ids for each in best], state)
                 return
@@ -191,8 +191,8 @@ class Lockstep:
             self._put_back(cursors, self.engine.advance(inputs, layout, state))
 
     def _read(self, cursors: list[Cursor], encoded: Encoded, targets: list[Ids], state: State | None) -> None:
-        """Update the states with given translations; an empty one leaves its document's state as it is."""
-        counted = self.model.makes_first_translations  # there, the start alone stands for an empty one
+        """Update the states with given translations; an empty one does not change its document's state."""
+        counted = self.model.makes_first_translations  # these models represent an empty translation by the start id
         inputs = self._ids([[self.special.decoder_input(ids) if ids or counted else []] for ids in targets])
         self._put_back(cursors, self.model.forced_decode(encoded, inputs, state).state)
 
@@ -200,7 +200,7 @@ class Lockstep:
         return document_ids(documents).to(self.model.device)
 
     def _hand_out(self, owners: list[Cursor], encoded: Encoded) -> None:
-        """Give every document the source states of its sentences."""
+        """Distribute the encoded sentences to their documents."""
         lengths = [n for n in encoded.layout.counts.tolist() if n]
         for cursor, states in zip(owners, encoded.states.split(lengths), strict=True):
             cursor.encoded.append(states)

@@ -1,11 +1,10 @@
-"""Greedy and beam search, whatever engine computes the steps.
+"""Greedy and beam search, independent of the engine.
 
     hypotheses = search(engine, engine.encode(source), limits, special, beam=5)     # per sentence, the best first
 
-A sentence is done when `beam` hypotheses of it have ended and no unfinished one scores better than the worst of them,
-or at its own length limit; then it leaves the batch. The result for a sentence does not depend on its neighbours in
-the batch. With beam 1 this is greedy search. A `Constraint` restricts what hypotheses may contain; `given` is a prefix
-that they all begin with.
+A sentence is finished when `beam` hypotheses have ended and no unfinished one scores better than the worst of them, or
+at its length limit; then it leaves the batch. The result for a sentence does not depend on the rest of the batch. With
+beam 1 this is greedy search. A `Constraint` restricts the hypotheses; `given` is a prefix that all of them start with.
 """
 
 import math
@@ -28,8 +27,8 @@ from tram.translation.engines.base import Candidates, Decoding, Engine, Step, me
 class Hypothesis:
     """A finished translation. ids: text only, without the template; score: log-probability / length^penalty.
 
-    update_inputs: what the context modules read of its decoder input start … y_n, (tokens, width) each.
-    text: if it is not simply that of the ids; attention: (ids, source ids); warnings: see `guards`.
+    update_inputs: inputs of the context modules' updates for start … y_n, (tokens, width) each.
+    text: if it differs from the decoded ids; attention: (ids, source ids); warnings: see `guards`.
     """
 
     ids: list[int]
@@ -41,7 +40,7 @@ class Hypothesis:
 
 
 def length_limit(model: Transformer, special: SpecialIds, source: int) -> int:
-    """Return the most tokens, end included, for the translation of so many source ids by this model."""
+    """Return the maximum length, end included, of the translation of `source` ids by this model."""
     return min(sentence_limit(source), model.config.max_positions - len(special.target_prefix))
 
 
@@ -59,17 +58,17 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Translate every sentence of an encoded batch of shape (1, sentences, tokens) or (documents, 1, tokens).
 
-    limits: most tokens (end included, template not) for each sentence. The length that a score is divided by counts
-    the end. constraints: of the first token of each sentence. given: ids after the template with which the target of
-    each sentence begins; they are no part of the hypotheses and count in neither limit, length nor score.
+    limits: maximum tokens of each sentence, with the end, without the template. The length in the length penalty
+    includes the end. constraints: those of the first token of each sentence. given: prefix of each target after the
+    template; it is not part of the hypotheses and does not count towards limit, length or score.
     """
     vocabulary = engine.model.vocabulary
     beam = min(beam, vocabulary)
     decoding = engine.start(encoded, state, special, beam)
     if constraints is None and (given is None or not any(given)):
-        found = decoding.run(limits, beam, length_penalty)
-        if found is not None:
-            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in found])
+        finished = decoding.run(limits, beam, length_penalty)
+        if finished is not None:
+            return _checked([[Hypothesis(h.ids, h.score, h.update_inputs) for h in each] for each in finished])
     sentences = [_Sentence(limit, special, beam, length_penalty) for limit in limits]
     for sentence, constraint in zip(sentences, constraints or [], strict=constraints is not None):
         sentence.constraints = [constraint]
@@ -80,18 +79,18 @@ def search(
     return _checked([sentence.found for sentence in sentences])
 
 
-def _checked(found: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
-    """Refuse sentences without a hypothesis: every one with numbers for probabilities ends at its limit."""
-    if not all(found):
+def _checked(hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
+    """Raise an error for sentences without a hypothesis; there is always one unless probabilities are NaN."""
+    if not all(hypotheses):
         raise InputError(
             "the model's probabilities are not numbers: its weights are too large for its data type or damaged; "
             "use another model, or float32"
         )
-    return found
+    return hypotheses
 
 
 def _run(decoding: Decoding, sentences: "list[_Sentence]", special: SpecialIds, beam: int, vocabulary: int) -> None:
-    """Extend the hypotheses of all sentences token by token; those that are done leave the batch."""
+    """Extend the hypotheses of all sentences token by token; finished sentences leave the batch."""
     for token in special.target_start[:-1]:
         decoding.step([[token]] * len(sentences))
     free = all(sentence.is_free for sentence in sentences)
@@ -145,7 +144,7 @@ def _best_allowed(step: Step, live: "list[_Sentence]", length: int, wanted: int,
 
 
 def _apply_constraints(logits: Tensor, live: "list[_Sentence]") -> None:
-    """Make the tokens impossible that a hypothesis may not be continued with."""
+    """Mask the tokens that the constraints of each hypothesis forbid."""
     forbidden: list[tuple[int, int, int]] = []
     for row, sentence in enumerate(live):
         for i, constraint in enumerate(sentence.constraints or []):
@@ -162,7 +161,7 @@ def _apply_constraints(logits: Tensor, live: "list[_Sentence]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A hypothesis that ends with the present step: the one that is continued with the end, and its score."""
+    """A hypothesis that ends at the current step: the one that the end id continues, and its score."""
 
     parent: int
     score: float
@@ -172,8 +171,8 @@ class _Ended:
 class _Sentence:
     """A sentence in progress: `beam` unfinished hypotheses of it, and the best finished ones.
 
-    tokens, scores, last, parents, constraints: of every unfinished hypothesis: its ids, its log-probability, its last
-    input, the hypothesis of the step before that it continues, and what may follow.
+    tokens, scores, last, parents, constraints: for every unfinished hypothesis, its ids, its log-probability, its last
+    input, the hypothesis of the previous step that it continues, and the constraint on its next token.
     """
 
     def __init__(self, limit: int, special: SpecialIds, beam: int, penalty: float) -> None:
@@ -192,11 +191,11 @@ class _Sentence:
 
     @property
     def is_free(self) -> bool:
-        """Whether the search alone decides."""
+        """Whether neither constraints nor a given prefix restrict the search."""
         return self.constraints is None and not self.given
 
     def extend(self, totals: list[float], parents: list[int], ids: list[int], length: int) -> None:
-        """Put aside the hypotheses that end; the best `beam` candidates that do not end are those of the next step."""
+        """Collect the hypotheses that end; keep the best `beam` candidates that do not end for the next step."""
         end, beam = self.end, self.beam
         self.ended = []
         if end in ids:
@@ -218,7 +217,7 @@ class _Sentence:
         self.tokens = [[*self.tokens[parent], token] for parent, token in zip(self.parents, self.last, strict=True)]
 
     def _advance_constraints(self, constraints: list[Constraint], length: int) -> None:
-        """Move to the constraints after the last token; impossible hypotheses and given tokens change nothing."""
+        """Advance the constraints by the last token; impossible hypotheses and given tokens are ignored."""
         chosen = length > len(self.given)
         self.constraints = [
             constraints[parent].after(token) if chosen and math.isfinite(score) else constraints[parent]
@@ -231,11 +230,11 @@ class _Sentence:
         self.found = sorted([*self.found, hypothesis], key=lambda h: -h.score)[: self.beam]
 
     def is_done(self, length: int) -> bool:
-        """Return whether nothing better can come, or the limit is reached."""
+        """Return whether no better hypothesis is possible or the limit is reached."""
         if self.limit <= length:
             return True
         return len(self.found) == self.beam and self.found[-1].score >= max(self.scores) / self._divisor(length)
 
     def _divisor(self, length: int) -> float:
-        """Return what scores at this length are divided by."""
+        """Return length^penalty, the divisor of scores at this length."""
         return float(max(length - len(self.given), 1) ** self.penalty)

@@ -1,11 +1,11 @@
-"""One document on its way through a lockstep: its sentences as ids, the translations that are chosen, its state.
+"""The translation of one document in a lockstep: its sentences as ids, the chosen translations, its state.
 
     task = DocumentTask.start(translator, number, SpannedDocument(sentences, rules, sentinels), state)
     lockstep = translator.lockstep(choose=lambda cursor, found: task.choose(found))
     for cursor, hypotheses in lockstep.run([task.cursor]): task.add(hypotheses)
     task.advance_state(), task.options()                   # translations of every sentence, best first
 
-`documents` goes through many tasks from the first to the last, the service through those of all its requests at once.
+`documents` runs many tasks in order; the service runs those of all its requests at once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ from tram.translation.unit_lockstep import UnitCursor
 if TYPE_CHECKING:
     from tram.translation.translator import Translator
 
-MAX_PARTS = 16  # of a sentence whose parts are translated again where they cannot be right; more are no sentence
+MAX_PARTS = 16  # a sentence with more parts is not one, and wrong translations of its parts are not retried
 
 
 @dataclass(frozen=True)
 class GuardedSentences:
     """Sentences with their spans, whose translations are checked part by part.
 
-    in_context: whether they are translated in a context, so that a translation without it is worth a try.
+    in_context: whether they are translated with context, so that retrying without it makes sense.
     """
 
     translator: "Translator"
@@ -41,7 +41,7 @@ class GuardedSentences:
     in_context: bool
 
     def choose(self, part: int, hypotheses: Found) -> Hypothesis:
-        """Return the translation of a part of a sentence, made again where the search's own cannot be right."""
+        """Return the translation of a part of a sentence; retry if the best hypothesis is certainly wrong."""
         source, spans = self.sentences.ids[part], self._spans_of(part)
         if spans is None and not self.translator.guards:
             return hypotheses[0]
@@ -51,7 +51,7 @@ class GuardedSentences:
         return self._guard.choose(source, hypotheses, spans, self.in_context)
 
     def with_alternatives(self, part: int, hypotheses: Found) -> Found:
-        """Return the chosen translation of a part, which is the first, and the others that can be right."""
+        """Return the chosen translation of a part, followed by the others that may be right."""
         chosen, *others = hypotheses
         source, spans = self.sentences.ids[part], self._spans_of(part)
         others = [each for each in others if each.ids != chosen.ids]
@@ -75,8 +75,8 @@ class GuardedSentences:
 class DocumentTask:
     """A document in progress.
 
-    state: of a document that is continued; best: how many translations of each sentence are wanted; alignment: whether
-    word alignments are; found: the hypotheses of the parts that are done.
+    state: of a document that is continued; best: number of translations per sentence; alignment: whether to compute
+    word alignments; found: the hypotheses of the finished parts.
     """
 
     document: SpannedDocument
@@ -98,7 +98,7 @@ class DocumentTask:
         alignment: bool = False,
         in_context: bool = True,
     ) -> "DocumentTask":
-        """Return a task at its first sentence; number: that of its cursor. The model is not run."""
+        """Return a task at its first sentence, without running the model; number: that of its cursor."""
         if state is not None:
             translator.checked(state)
         sentences = translator.split(document.texts)
@@ -115,7 +115,7 @@ class DocumentTask:
 
     @property
     def sentences(self) -> SplitSentences:
-        """The texts that the model is given, as ids."""
+        """The texts that the model translates, as ids."""
         return self.guarded.sentences
 
     @property
@@ -128,14 +128,14 @@ class DocumentTask:
         return self.guarded.choose(self.cursor.done, hypotheses)
 
     def add(self, hypotheses: Found) -> None:
-        """Keep what is needed of the hypotheses of the next part, the chosen one first."""
+        """Store the hypotheses of the next part as far as needed, the chosen one first."""
         kept = hypotheses if self.best > 1 else hypotheses[:1]
         self.found.append(
             [replace(each, update_inputs={}, attention=each.attention if self.alignment else None) for each in kept]
         )
 
     def advance_state(self) -> None:
-        """Bring the state of a document that is continued to the end of the task."""
+        """Advance the state of a continued document to the end of the task."""
         if self.state is None:
             return
         self.state.state = self.cursor.state
@@ -144,11 +144,11 @@ class DocumentTask:
         self.state.sentences += self.sentences.non_empty()
 
     def best_of_texts(self) -> list[Translation]:
-        """Return the best translation of every text of the document, spans not yet put back."""
+        """Return the best translation of every text of the document, before its spans are restored."""
         return [options[0] for options in self.sentences.join(self.found, 1)]
 
     def options(self) -> list[list[Translation]]:
-        """Return the translations of every sentence, best first; some have fewer than were asked for.
+        """Return the translations of every sentence, best first; there may be fewer than requested.
 
         Only the best one has an alignment. Alternatives that loop or have lost a span are left out.
         """
@@ -162,8 +162,8 @@ class DocumentTask:
 
 
 def _distinct(options: Iterable[Translation]) -> list[Translation]:
-    """Return translations without those whose text is that of a better one."""
-    found: dict[str, Translation] = {}
+    """Return translations without duplicates of a better one."""
+    by_text: dict[str, Translation] = {}
     for option in options:
-        found.setdefault(option.text, option)
-    return list(found.values())
+        by_text.setdefault(option.text, option)
+    return list(by_text.values())

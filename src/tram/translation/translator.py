@@ -1,6 +1,6 @@
 """The public interface of tram: text in, translations out.
 
-    translator = Translator.load()                             # the small model of tram; or the output of `tram train`
+    translator = Translator.load()                             # the shipped model; or a path, as of `tram train`
     translator.translate(["First sentence.", "Second."])       # a document: list in, list of the same length out
     translator.translate_documents(documents)                  # an iterable in, an iterator out, many in lockstep
     state = translator.start()                                 # to continue later: save(), load(), fork()
@@ -9,8 +9,8 @@
     translator.translate(["Third."], alignment=True)           # Translation: text, score, alignment, warnings
     translator.translate(["See %s."], verbatim=VerbatimRules(glossary={"memory": "Speicher"}))
 
-There is one translation for every sentence, in the same order; that of an empty sentence is empty and leaves the state
-as it is.
+There is one translation for every sentence, in the same order; that of an empty sentence is empty and does not change
+the state.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +52,8 @@ MAX_BEAM = 1_000
 MAX_BATCH = 100_000
 MAX_PENALTY = 100.0
 BEAM = 5
-BATCH = 32  # sentences, or documents, searched at once
-SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that comes with tram
+BATCH = 32  # sentences, or documents, translated at once
+SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that ships with tram
 # The rule: int8 if it costs at most 0.1 s-BLEU; `tram export int8 --check` prints what it costs (docs/SPEED.md)
 SHIPPED_PRECISION: Precision = "int8"
 
@@ -79,8 +79,8 @@ class Translator:
         self.beam = beam
         self.length_penalty = length_penalty
         self.batch = batch
-        self.guards = guards  # translate again what loops, is far too long or empty; off: the search's own best
-        self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # and the weights' versions then
+        self.guards = guards  # retry translations that loop, are far too long or empty; off: the best hypothesis
+        self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # with the weights' versions at that time
         self._check_settings()
 
     def _check_settings(self) -> None:
@@ -107,18 +107,19 @@ class Translator:
         precision: str | None = None,
         threads: int | None = None,
     ) -> Self:
-        """Read a model folder; without a path, the small model that comes with tram. No text.json: ids only.
+        """Load a model folder, by default the small model that ships with tram; without text.json, for ids only.
 
-        beam, length_penalty: None: 5 and 1.0, or what an imported model says. source, target: languages, of a model
-        that knows several. adapter: folder of `tram export adapter` with a memory for this model. engine, precision,
-        threads: what computes the translations (`engines.choice`). precision None: float32; `SHIPPED_PRECISION` for the
-        model that comes with tram, where the native engine runs it.
+        beam, length_penalty: None: 5 and 1.0, or the defaults of an imported model.
+        source, target: languages of a multilingual model.
+        adapter: folder of `tram export adapter` with a context module for this model.
+        engine, precision, threads: see `engines.choice`. precision None: float32, except `SHIPPED_PRECISION` for the
+        model that ships with tram if the native engine runs it.
         """
         check_engine(engine, precision or "float32", threads)
         if path is None and not SHIPPED.exists():
-            raise InputError("this tram has no model of its own; give a model folder or the output of `tram train`")
+            raise InputError("this tram ships without a model; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
-        rounded = dtype.itemsize < 4  # the fingerprint is that of the file's weights, before they are rounded
+        rounded = dtype.itemsize < 4  # the fingerprint is that of the stored weights, before rounding
         first = torch.float32 if rounded else dtype
         model = load_model(folder, first) if adapter is None else load_with_adapter(folder, Path(adapter), first)
         text = TextPipeline.load(folder) if exists(folder / "text.json") else None
@@ -169,22 +170,22 @@ class Translator:
 
     @cached_property
     def units(self) -> Units | None:
-        """The rule that joins sentences to one sequence; None: each is a sequence of its own."""
+        """The rule that joins sentences into one sequence; None: every sentence is one."""
         return units_of(self.model.config, self.special, str(self.folder or "this model"))
 
     @property
     def has_context(self) -> bool:
-        """Whether a translation may depend on the sentences before."""
+        """Whether a translation may depend on earlier sentences."""
         return self.model.has_context or self.units is not None
 
     @property
     def longest(self) -> int:
-        """The most ids of text in a sentence; what is longer is split."""
+        """The maximum number of text ids in a sentence; longer sentences are split."""
         return self.special.longest(self.model.config.max_length)
 
     @property
     def fingerprint(self) -> str:
-        """Twelve digits that stand for the weights; a document state names the model it belongs to by them."""
+        """Twelve hexadecimal digits that identify the weights; a document state names its model by them."""
         versions = weight_versions(self.model)
         if self._fingerprint is None or self._fingerprint[1] != versions:
             self._fingerprint = fingerprint(self.model), versions
@@ -221,16 +222,16 @@ class Translator:
         alignment: bool = False,
         verbatim: VerbatimRules | None = None,
     ) -> list[str] | list[Translation]:
-        """Translate a document, or continue one: then `state` advances with it.
+        """Translate a document, or continue one, which advances `state`.
 
-        A context that reads the whole source sees all sentences of this call at once; those of earlier calls are still
-        seen, as they were read then, as long as they belong to the same segment (`docs/SYSTEMS.md`).
+        A context that reads the whole source sees all sentences of this call at once. Sentences of earlier calls are
+        still visible, as they were encoded then, if they belong to the same segment (`docs/SYSTEMS.md`).
         alignment: return `Translation`s with word alignments, scores and warnings instead of strings.
-        verbatim: what must come out as it went in, and a glossary; None: everything is left to the model.
+        verbatim: rules for spans that are copied, and a glossary; None: leave everything to the model.
         """
         states = None if state is None else [state]
-        (found,) = self.detailed([sentences], states=states, alignment=alignment, verbatim=verbatim)
-        return found if alignment else [translation.text for translation in found]
+        (translations,) = self.detailed([sentences], states=states, alignment=alignment, verbatim=verbatim)
+        return translations if alignment else [translation.text for translation in translations]
 
     def translate_documents(
         self,
@@ -241,15 +242,16 @@ class Translator:
         gold: Iterable[list[str]] | None = None,
         verbatim: VerbatimRules | None = None,
     ) -> Iterator[list[str]]:
-        """Translate many documents in lockstep and yield their translations in order, as soon as they are known.
+        """Translate many documents in lockstep and yield their translations in order, as soon as they are available.
 
-        Documents are asked for while others are translated; memory does not grow with their number.
-        advance: called with the number of sentences that are done. states: of documents that are continued.
-        history: what the target memory reads of earlier sentences: their translations here (generated), their
-        reference translations, which `gold` must hold, or nothing. verbatim: as in `translate`.
+        Documents are read while others are translated; memory does not grow with their number.
+        advance: called with the number of sentences finished since the last call.
+        states: the states of documents that are continued.
+        history: the target side of the context: generated translations, the reference translations in `gold`, or none.
+        verbatim: as in `translate`.
         """
-        found = self.detailed(documents, advance, states, history, gold, verbatim=verbatim)
-        return ([translation.text for translation in document] for document in found)
+        documents_translated = self.detailed(documents, advance, states, history, gold, verbatim=verbatim)
+        return ([translation.text for translation in document] for document in documents_translated)
 
     def detailed(
         self,
@@ -262,9 +264,9 @@ class Translator:
         verbatim: VerbatimRules | None = None,
         remarks: Remarks | None = None,
     ) -> Iterator[list[Translation]]:
-        """Translate as `translate_documents` does and yield scores and warnings, too; on request, word alignments.
+        """Translate like `translate_documents`, but yield `Translation`s: scores, warnings and, on request, alignments.
 
-        Alignments are those of the model in the context of the document; they cost one more pass of the decoder.
+        Alignments are computed in the context of the document and cost one more pass of the decoder.
         remarks: counts warnings over several calls; None: `warnings.warn` at the end.
         """
         self._check_settings()
@@ -276,36 +278,36 @@ class Translator:
             raise InputError("a gold history reads references as they are; leave out `verbatim`")
         sentinels = verbatim is not None and self.copies_sentinels()
         protected = (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
-        given = None if states is None else iter(states)
+        state_iterator = None if states is None else iter(states)
         references = iter(gold) if gold is not None and history == "gold" else None
-        run = DocumentRun(self, advance, given, history, references, alignment, remarks or Remarks())
+        run = DocumentRun(self, advance, state_iterator, history, references, alignment, remarks or Remarks())
         return run.translate(protected, own_remarks=remarks is None)
 
     def lockstep(
         self, history: History = "generated", choose: Choose | None = None, alignment: bool = False
     ) -> Lockstep:
-        """Return the way in which this translator goes through documents; with units it gives no alignments."""
+        """Return the lockstep decoder of this translator; with units it returns no alignments."""
         settings = (self.engine, self.special, self.beam, self.length_penalty, self.batch)
         if self.units is None:
             return Lockstep(*settings, history=history, choose=choose, alignment=alignment)
         return UnitLockstep(*settings, history=history, choose=choose, units=self.units)
 
     def copies_sentinels(self) -> bool:
-        """Return whether the model has copy sentinels and has learned to copy them: a few on their own come back."""
+        """Return whether the model has copy sentinels and has learned to copy them, tested on a few."""
         if not self.special.reserved:
             return False
         probes = [SENTINELS[0], " ".join(SENTINELS[:2])]
-        found = self.search(self.text.encode(probes, "source"))
-        return [self.text.decode([options[0].ids])[0] for options in found] == probes
+        hypotheses = self.search(self.text.encode(probes, "source"))
+        return [self.text.decode([options[0].ids])[0] for options in hypotheses] == probes
 
     def align(
         self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
     ) -> list[Alignment]:
-        """Return the word alignments of sentences with any translations of them, each pair on its own."""
+        """Return word alignments between sentences and given translations, each pair without context."""
         return align_words(self, sources, targets, words)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
-        """Read sentences and their translations as context: a corrected sentence, an earlier chapter."""
+        """Read sentences and their translations as context, for example a corrected sentence or an earlier chapter."""
         check_pairs(source, target)
         self.checked(state)
         sentences = self.split(source).pairs(self.without_separators(target))
@@ -320,13 +322,13 @@ class Translator:
         with torch.inference_mode():
             for block in self._blocks_to_read(pairs, state.state):
                 sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
-                # Of a sentence in several parts the last ones may have no translation: they leave the target state
+                # The last parts of a split sentence may have no translation: they do not change the target state
                 targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
                 state.state = self.model.forced_decode(sources, targets, state.state).state
         state.sentences += len(sentences)
 
     def check_reach(self, sentences: int, state: State, name: str) -> None:
-        """Refuse a document that is longer than what the context can read as a whole; `name` stands for it."""
+        """Refuse a document that is too long for a context that reads it as a whole; `name` names it in the error."""
         rule = self.model.segment_rule
         if rule is not None and rule.refuses and rule.sentences is not None:
             whole = len(self.model.segment_lengths(state)) + sentences
@@ -334,7 +336,7 @@ class Translator:
                 raise LongDocumentError(f"{name}: {rule.beyond(whole)}")
 
     def _blocks_to_read(self, pairs: list[tuple[Ids, Ids]], state: State) -> list[list[tuple[Ids, Ids]]]:
-        """Return pairs in blocks that one pass reads; no segment is cut that is read as a whole."""
+        """Return pairs in blocks for one pass each; segments that are read as a whole are not split."""
         numbers = [number // BATCH for number in range(len(pairs))]
         if (rule := self.model.segment_rule) is not None:
             lengths = [len(self.special.source(source)) for source, _ in pairs]
@@ -342,11 +344,11 @@ class Translator:
         return [[pair for _, pair in block] for _, block in groupby(zip(numbers, pairs, strict=True), lambda x: x[0])]
 
     def split(self, sentences: list[str]) -> SplitSentences:
-        """Return sentences as ids, in several parts where they are too long."""
+        """Return sentences as ids, split into several parts if they are too long."""
         return SplitSentences(self.text, self.without_separators(sentences), self.longest)
 
     def without_separators(self, sentences: list[str]) -> list[str]:
-        """Return sentences in which no character means the end of a sentence to the model."""
+        """Return sentences without the character that separates sentences in a sequence."""
         if self.units is None:
             return sentences
         return [sentence.replace(SEPARATOR, " ") for sentence in sentences]
@@ -374,13 +376,13 @@ class Translator:
         self._check_settings()
         check_sentences(sentences, "sentences")
         if not 1 <= n <= self.beam:
-            raise InputError(f"{n} translations were asked for, the beam holds {self.beam}; give a larger beam")
+            raise InputError(f"{n} translations need a beam of at least {n}, not {self.beam}; give a larger beam")
         parts = self.split(sentences)
         Remarks(split=parts.split).warn()
-        found = parts.join(search_parts(self, parts, advance), n)
+        translations = parts.join(search_parts(self, parts, advance), n)
         if advance is not None and parts.empty:
             advance(parts.empty)
-        return found
+        return translations
 
     def translate_ids(self, sentences: list[Ids]) -> list[list[tuple[Ids, float]]]:
         """Return the hypotheses (ids, score) of one batch of sentences, given as ids of text, none empty."""
@@ -390,7 +392,7 @@ class Translator:
         """Return the hypotheses of one batch of sentences, given as ids of text, without context."""
         if not sentences:
             return []
-        # Each is a document of its own: a context module must not see the others
+        # Each sentence is a document: context modules must not see the others
         source = document_ids([[self.special.source(ids)] for ids in sentences]).to(self.model.device)
         with torch.inference_mode():
             encoded = self.engine.encode(source)

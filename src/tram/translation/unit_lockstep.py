@@ -1,10 +1,10 @@
-"""Documents translated unit by unit: windows, blocks or segments of several sentences as one sequence.
+"""Translation of documents unit by unit: windows, blocks or segments of several sentences as one sequence.
 
     lockstep = UnitLockstep(engine, special, units=units_of(model.config, special), beam=5)
     for cursor, hypotheses in lockstep.run(cursors): ...      # sentence by sentence, like `Lockstep`
 
-Where a unit needs the translation of the one before it, documents go through time in lockstep; otherwise as many units
-as fit are translated at once. A translation has as many sentences as its source (`SentenceCount`).
+If a unit needs the translation of the previous one, documents are translated in lockstep; otherwise as many units as
+fit are translated at once. A translation has as many sentences as its source (`SentenceCount`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,12 +19,12 @@ from tram.translation.constraints import SentenceCount
 from tram.translation.lockstep import Cursor, Lockstep
 from tram.translation.search import Hypothesis, search
 
-BATCH_TOKENS = 2048  # of source and given target that one search covers, unless one unit alone has more
+BATCH_TOKENS = 2048  # source and given target tokens per search, unless one unit has more
 
 
 @dataclass
 class UnitCursor(Cursor):
-    """A document in progress. history: the pairs that the next unit may see; planned: sentences in a unit already."""
+    """A document in progress. history: the pairs that the next unit may see; planned: sentences assigned to units."""
 
     history: list[Pair] = field(default_factory=list)
     planned: int = 0
@@ -32,7 +32,7 @@ class UnitCursor(Cursor):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitLockstep(Lockstep):
-    """A way to translate documents together, unit by unit."""
+    """Lockstep translation of documents, unit by unit."""
 
     units: Units
 
@@ -47,8 +47,8 @@ class UnitLockstep(Lockstep):
             if not active:
                 return
             planned = self._plan(active)
-            found = self.translate_units([unit for _, unit in planned])
-            for (cursor, unit), hypotheses in zip(planned, found, strict=True):
+            translations = self.translate_units([unit for _, unit in planned])
+            for (cursor, unit), hypotheses in zip(planned, translations, strict=True):
                 for pair, hypothesis in zip(unit.pairs, hypotheses, strict=True):
                     if self.choose is not None:
                         hypothesis = self.choose(cursor, [hypothesis])
@@ -57,7 +57,7 @@ class UnitLockstep(Lockstep):
             active = [cursor for cursor in active if not cursor.ended]
 
     def _plan(self, cursors: list[UnitCursor]) -> list[tuple[UnitCursor, Unit]]:
-        """Return the units to translate now: one of each document, or more if they do not need each other."""
+        """Return the units to translate now: one of each document, or more if they are independent."""
         planned: list[tuple[UnitCursor, Unit]] = []
         for cursor in cursors:
             while cursor.planned < len(cursor.sentences) and len(planned) < self.documents:
@@ -71,7 +71,7 @@ class UnitLockstep(Lockstep):
         return self.units.needs_translations and self.history != "none"
 
     def _next_unit(self, cursor: UnitCursor) -> Unit:
-        """Return the next unit of a document; without history every sentence is a unit of its own."""
+        """Return the next unit of a document; without history, every sentence is a unit."""
         if self.history == "none":
             cursor.planned += 1
             return Unit((), (Pair(cursor.sentences[cursor.planned - 1]),))
@@ -97,12 +97,12 @@ class UnitLockstep(Lockstep):
         """Return the best translation of every unit, sentence by sentence."""
         order = sorted(range(len(units)), key=lambda i: len(self.units.source(units[i])))
         sizes = [len(self.units.source(units[i])) + len(self.units.given_target(units[i])) for i in order]
-        found: list[list[Hypothesis]] = [[] for _ in units]
+        translations: list[list[Hypothesis]] = [[] for _ in units]
         for part in slices_within(costs_of_sums(sizes), len(order), BATCH_TOKENS):
             for i, hypotheses in zip(order[part], self._search([units[i] for i in order[part]]), strict=True):
                 best = hypotheses[0]
-                found[i] = [Hypothesis(ids, best.score) for ids in self.units.split(best.ids)]
-        return found
+                translations[i] = [Hypothesis(ids, best.score) for ids in self.units.split(best.ids)]
+        return translations
 
     def _search(self, units: Sequence[Unit]) -> list[list[Hypothesis]]:
         source = self._ids([[self.special.source(self.units.source(unit))] for unit in units])
@@ -120,6 +120,6 @@ class UnitLockstep(Lockstep):
 
 
 def sentence_count(model: Transformer, units: Units, sources: Sequence[int], given: int = 0) -> SentenceCount:
-    """Return the constraint for the translation of sentences with so many source ids, after `given` target ids."""
+    """Return the constraint for translating sentences; sources: source ids of each; given: target ids before them."""
     room = model.config.max_positions - len(units.special.target_prefix) - given
     return SentenceCount.of(sources, room, units.separator, units.special.end)

@@ -140,7 +140,7 @@ def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> N
     assert PreparedData.open(folder).text().fingerprint == PreparedData.open(folder).fingerprint
     about = json.loads((folder / "prepared.json").read_text())
     (folder / "prepared.json").write_text(json.dumps(about | {"text": "f" * 12}))
-    with pytest.raises(InputError, match=r"text\.json: is not the pipeline that made these ids"):
+    with pytest.raises(InputError, match=r"text\.json: is not the pipeline that produced these ids"):
         PreparedData.open(folder).text()
 
 

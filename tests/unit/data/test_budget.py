@@ -1,4 +1,4 @@
-"""Parts of a run that fit a budget."""
+"""Splitting a sequence into parts within a token budget."""
 
 from itertools import zip_longest
 

@@ -1,4 +1,4 @@
-"""Units: sentences joined to sequences, for training and for decoding, by one rule."""
+"""Units: sentences joined into sequences by the same rule in training and in decoding."""
 
 import numpy as np
 import pytest

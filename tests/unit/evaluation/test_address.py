@@ -1,4 +1,4 @@
-"""Form of address: what a sentence shows, and shares known by hand."""
+"""Form of address: the form of a sentence, and shares computed by hand."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_the_first_choice_of_a_document_is_counted_apart() -> None:
     assert found["later"].value == 1
 
 
-def test_who_always_says_the_same_gets_one_half_when_balanced() -> None:
+def test_a_system_with_a_single_form_scores_one_half_when_balanced() -> None:
     found = measured([[T], [V], [V], [V]], [[V], [V], [V], [V]])["own"]
     assert found["agreement"].value == 3 / 4
     assert found["balanced"].value == 1 / 2

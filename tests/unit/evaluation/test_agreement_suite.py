@@ -1,4 +1,4 @@
-"""The maker of agreement probes: which sentences serve, balance, and what training never sees."""
+"""Making agreement probes: suitable sentences, balance, and separation from training."""
 
 from collections import Counter
 
@@ -56,7 +56,7 @@ def test_the_noun_that_is_the_subject(sentence: str, noun: str | None) -> None:
         ("It stands there and it falls.", "Sie steht dort und fällt.", False),
     ],
 )
-def test_sentences_with_it_that_serve(source: str, target: str, serves: bool) -> None:
+def test_suitable_sentences_with_it(source: str, target: str, serves: bool) -> None:
     assert is_referential(source, target, english, german) is serves
 
 

@@ -1,4 +1,4 @@
-"""Own, another's and no context: who gets whose, and that nothing else is read."""
+"""Own, other and no context: how contexts are exchanged, and that nothing else is read."""
 
 from collections import Counter
 
@@ -32,7 +32,7 @@ def test_the_context_comes_from_the_same_cell_if_that_has_another(drawn: list[tu
 
 
 @given(st.lists(st.integers(0, 9), max_size=25))
-def test_every_item_gives_its_context_once_if_none_has_the_majority(contexts: list[int]) -> None:
+def test_every_context_is_used_once_if_none_has_the_majority(contexts: list[int]) -> None:
     if contexts and max(Counter(contexts).values()) <= len(contexts) / 2:
         assert sorted(others(contexts)) == list(range(len(contexts)))
 

@@ -1,4 +1,4 @@
-"""Rules of languages: what German shows, and files that are refused."""
+"""Language rules: genders, subjects and forms of German, and files that are refused."""
 
 from pathlib import Path
 
@@ -105,5 +105,5 @@ def test_a_section_that_is_missing_is_refused_by_name() -> None:
 def test_a_damaged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     (tmp_path / "zz.yaml").write_text(text)
     monkeypatch.setattr(module, "FOLDER", tmp_path)
-    with pytest.raises(InputError, match=r"zz\.yaml: is no file of language rules"):
+    with pytest.raises(InputError, match=r"zz\.yaml: is not a file of language rules"):
         load_language("zz")

@@ -24,7 +24,7 @@ def test_measures_are_chosen_by_name() -> None:
     assert chosen(None, TEXT) == ("address", "terms")
     assert chosen("none", TEXT) == ()
     assert chosen("terms", TEXT) == ("terms",)
-    with pytest.raises(InputError, match="--measures adress: is no measure; choose from address, terms"):
+    with pytest.raises(InputError, match="--measures adress: is not a measure; choose from address, terms"):
         chosen("adress", TEXT)
     with pytest.raises(InputError, match="no rules for the language 'xx'"):
         chosen("address", SimpleNamespace(source_language="en", target_language="xx"))

@@ -1,4 +1,4 @@
-"""The maker of contrastive items with pronouns: what serves, what does not, and what an item looks like."""
+"""Making contrastive items with pronouns: suitable and unsuitable sentences, and the format of an item."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_an_item_has_its_whole_context_and_the_forms_of_the_other_genders() -> N
         ),
     ],
 )
-def test_pronouns_that_serve(
+def test_suitable_pronouns(
     before: tuple[str, str], pair: tuple[str, str], phenomenon: str, variants: tuple[str, ...]
 ) -> None:
     (item,) = made(before, pair)
@@ -107,7 +107,7 @@ def test_pronouns_that_serve(
         (LAMP, ("It is in the kitchen.", "Die Lampe ist in der Küche.")),  # no pronoun
     ],
 )
-def test_pronouns_that_do_not_serve(before: tuple[str, str], pair: tuple[str, str]) -> None:
+def test_unsuitable_pronouns(before: tuple[str, str], pair: tuple[str, str]) -> None:
     assert made(before, pair) == []
 
 

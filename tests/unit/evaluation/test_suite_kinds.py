@@ -1,4 +1,4 @@
-"""Suites of every kind: recognised by their items, refused with a sentence, and one that comes with tram."""
+"""Suites of every kind: recognised by their items, refused with a sentence, and one that ships with tram."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_bad_item_is_refused_with_its_line(
     assert words in str(caught.value)
 
 
-def test_a_suite_comes_with_tram() -> None:
+def test_a_suite_ships_with_tram() -> None:
     items = read_items("agreement")
     assert len(items) == 60
     assert all(isinstance(item, AgreementItem) for item in items)

@@ -380,7 +380,7 @@ def test_wherever_documents_are_cut_into_calls_the_result_is_the_same(
 @given(grids(), st.data())
 @few
 @torch.no_grad()
-def test_before_an_edge_stands_the_memory_that_a_shorter_document_ends_with(
+def test_the_memory_before_an_edge_is_that_after_a_shorter_document(
     lengths: list[list[int]], data: st.DataObject
 ) -> None:
     model = memory_model(side="source", layers=(0, -1))
@@ -424,7 +424,7 @@ def test_sentences_that_are_empty_in_all_documents_leave_the_memory_as_it_is() -
 
 
 @torch.no_grad()
-def test_a_call_with_nothing_but_empty_sentences_gives_back_the_memory_it_was_given() -> None:
+def test_a_call_with_only_empty_sentences_returns_the_memory_unchanged() -> None:
     model = memory_model()
     encoded = model.encode(random_ids([[3, 4], [5, 2]], 1))
     after = model.encode(torch.zeros(2, 3, 4, dtype=torch.long), encoded.state)
@@ -432,7 +432,7 @@ def test_a_call_with_nothing_but_empty_sentences_gives_back_the_memory_it_was_gi
 
 
 @torch.no_grad()
-def test_what_stands_at_the_padding_is_never_looked_at() -> None:
+def test_values_at_the_padding_are_never_read() -> None:
     model = memory_model()
     source, target = batch()
     expected = states_of(model, source, target)

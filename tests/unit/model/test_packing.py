@@ -34,7 +34,7 @@ def states_of(layout: Layout) -> Tensor:
 
 @given(batches())
 @few
-def test_the_grid_gives_back_the_real_tokens_and_zeros_elsewhere(batch: tuple[list[list[int]], int]) -> None:
+def test_the_grid_has_the_real_tokens_and_zeros_elsewhere(batch: tuple[list[list[int]], int]) -> None:
     lengths, padding = batch
     ids = random_ids(lengths, padding=padding)
     layout = Layout(ids)

@@ -130,9 +130,7 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 @torch.no_grad()
 @pytest.mark.parametrize("settings", SOME, ids=name)
 @pytest.mark.parametrize("by_document", [True, False])
-def test_decoding_token_by_token_gives_the_logits_of_teacher_forcing(
-    settings: dict[str, Any], by_document: bool
-) -> None:
+def test_decoding_token_by_token_has_the_logits_of_teacher_forcing(settings: dict[str, Any], by_document: bool) -> None:
     model = tiny_model(tiny_config(**settings))
     source, target = random_ids([[4, 17, 1, 9]], 1), random_ids([[12, 12, 12, 12]], 2, first=START)
     if by_document:

@@ -74,7 +74,7 @@ def test_a_model_of_tram_computes_the_same_in_transformers(changes: dict[str, An
     torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
-def test_a_memory_is_left_out_only_if_told(tmp_path: Path) -> None:
+def test_a_memory_is_left_out_only_on_request(tmp_path: Path) -> None:
     config = tiny_config(memory=MemoryConfig(slots=3))
     save_model(Transformer(config, VOCABULARY), tmp_path / "tram")
     with pytest.raises(InputError, match="--without-context"):

@@ -96,7 +96,7 @@ def without_first_part(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [shards, torch_file, torch_shards, old_torch_file])
-def test_every_form_of_the_weights_gives_the_same_model(
+def test_every_format_of_the_weights_loads_as_the_same_model(
     form: Callable[[Path], None], marian: Path, tmp_path: Path
 ) -> None:
     import_hf(str(marian), tmp_path / "expected")
@@ -357,7 +357,7 @@ def test_long_codes_have_short_ones(code: str, short: str) -> None:
 
 def test_an_unknown_language_is_refused_with_the_nearest_ones() -> None:
     assert find_language("pt", ["pt_XX", "pl_PL"], "model") == "pt_XX"
-    with pytest.raises(InputError, match="model: language 'dee' is no language of this model; give, for example, de"):
+    with pytest.raises(InputError, match="model: language 'dee' is not a language of this model; give"):
         find_language("dee", ["de", "fr", "nl"], "model")
 
 

@@ -206,9 +206,7 @@ def test_train_has_all_kinds_and_counts_say_so(spliced: Path) -> None:
     assert f"| train | {len(train)} |" in (spliced / "README.md").read_text()
 
 
-def test_a_seed_gives_the_same_documents_and_another_seed_others(
-    corpus_pair: tuple[Path, Path], spliced: Path, tmp_path: Path
-) -> None:
+def test_a_seed_determines_the_documents(corpus_pair: tuple[Path, Path], spliced: Path, tmp_path: Path) -> None:
     wanted = {"pronouns": 300, "address": 100, "terms": 100}
     write_folder(tmp_path / "same", [corpus_pair], wanted, seed=3)  # type: ignore[arg-type]
     write_folder(tmp_path / "other", [corpus_pair], wanted, seed=4)  # type: ignore[arg-type]

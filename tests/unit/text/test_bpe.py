@@ -226,7 +226,7 @@ def test_a_foreign_or_broken_file_is_refused(tmp_path: Path, changes: dict[str, 
     ],
 )
 def test_a_file_with_a_broken_vocabulary_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=r"text\.json: its tokens or merges are damaged: take it"):
+    with pytest.raises(InputError, match=r"text\.json: its tokens or merges are damaged: copy it"):
         TextPipeline.load(broken(tmp_path, FOREIGN, **changes))
 
 

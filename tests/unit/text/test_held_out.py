@@ -1,4 +1,4 @@
-"""The split between training and probes never moves."""
+"""The split between training and probes never changes."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Special ids: templates around a sentence, and their way into text.json and back."""
+"""Special ids: templates around a sentence, and writing to and reading from text.json."""
 
 from pathlib import Path
 from typing import Any

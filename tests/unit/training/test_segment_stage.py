@@ -38,8 +38,8 @@ def test_a_pair_that_is_not_read_does_not_count() -> None:
 def test_a_segment_that_is_open_has_room_for_what_is_left() -> None:
     rule = SegmentRule(sentences=3, tokens=10)
     assert segment_numbers(rule, [3, 3, 3, 0, 9]) == [0, 0, 0, 0, 1]
-    assert segment_numbers(rule, [3, 3, 3], given=[3, 3]) == [0, 1, 1]
-    assert segment_numbers(rule, [4, 3], given=[6]) == [1, 1]
+    assert segment_numbers(rule, [3, 3, 3], carried=[3, 3]) == [0, 1, 1]
+    assert segment_numbers(rule, [4, 3], carried=[6]) == [1, 1]
     assert segment_numbers(rule, [50, 2]) == [0, 1]
 
 

@@ -273,7 +273,7 @@ def test_the_two_weightings_differ() -> None:
     assert (found[0]["tokens.weight"] - found[1]["tokens.weight"]).norm() > 1e-3
 
 
-def test_the_loss_told_is_that_of_the_tokens_of_the_window() -> None:
+def test_the_reported_loss_is_that_of_the_tokens_of_the_window() -> None:
     made = example(FIXED)
     stage = stage_of(model_of("both"), made.split, window=(2, 2), tokens=5, label_smoothing=0.1)
     plain, smoothed = (token_losses(stage.model, made, share)[:, :2].sum() for share in (0.0, 0.1))

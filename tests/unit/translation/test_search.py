@@ -189,7 +189,7 @@ def test_a_limit_counts_eos_and_is_kept_by_a_model_that_never_wants_to_end(beam:
     assert [{len(h.ids) for h in hypotheses} for hypotheses in found] == [{limit - 1} for limit in LIMITS]
 
 
-def test_a_model_that_ends_at_once_gives_an_empty_translation() -> None:
+def test_a_model_that_ends_at_once_returns_an_empty_translation() -> None:
     model = lively_model(eos=1000)
     found = search(TorchEngine(model), model.encode(source_ids()), LIMITS, SPECIAL, beam=1)
     assert [[h.ids for h in hypotheses] for hypotheses in found] == [[[]]] * len(LIMITS)

@@ -55,7 +55,7 @@ def hasty(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-def test_the_tiny_model_says_different_things(alone: dict[str, str]) -> None:
+def test_the_tiny_model_has_different_translations(alone: dict[str, str]) -> None:
     """Otherwise the tests below would show nothing."""
     assert len(set(alone.values())) > 3
     assert all(alone.values())
@@ -99,7 +99,7 @@ def test_the_best_come_first_and_the_first_is_the_translation(translator: Transl
 
 @pytest.mark.parametrize("n", [0, 4])
 def test_more_translations_than_the_beam_holds_are_refused(translator: Translator, n: int) -> None:
-    with pytest.raises(InputError, match=f"{n} translations were asked for, the beam holds 3"):
+    with pytest.raises(InputError, match=f"{n} translations need a beam of at least {n}, not 3"):
         translator.n_best(["Tea!"], n)
 
 
@@ -151,7 +151,7 @@ def test_without_a_path_the_model_that_ships_is_taken(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tram: Command
 ) -> None:
     monkeypatch.setattr("tram.translation.translator.SHIPPED", tmp_path / "model")
-    with pytest.raises(InputError, match="no model of its own; give a model folder"):
+    with pytest.raises(InputError, match="ships without a model; give a model folder"):
         Translator.load()
     shutil.copytree(run / "train" / "model", tmp_path / "model")
     expected = Translator.load(run).translate(["Tea!"])
