@@ -409,3 +409,23 @@ def test_the_second_signal_is_no_longer_caught() -> None:
             assert received == ["outer"]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("name", ["text.json", "held.jsonl"])
+def test_a_file_that_only_the_end_needs_is_read_before_the_first_update(
+    name: str, prepared: Path, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(prepared, data)
+    (data / name).unlink()
+    monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match=name):
+        train(configure(tmp_path / "run", data=data, watch="bleu"))
+
+
+def test_the_start_of_the_second_stage_is_checked_before_the_first(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match="there is no such folder"):
+        train(configure(tmp_path / "run", finetune=DOCUMENTS | {"start": str(tmp_path / "missing")}))

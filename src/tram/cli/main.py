@@ -1,59 +1,21 @@
-"""The `tram` command: its subcommands, and what happens to their errors.
+"""The `tram` command: what happens to the errors of its subcommands, and to signals.
 
-What a subcommand needs is imported inside it, so that `tram --help` answers at once.
+The subcommands are imported after signals are handled, so that Ctrl-C is one sentence from the start.
 """
 
 import io
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any, NoReturn
 
-import typer
+from tram.errors import InputError, RunError, one_line
 
-from tram.cli import analyze, bench, exports, imports, suite
-from tram.cli.console import gathered
-from tram.cli.data import prepare, stats, synthetic
-from tram.cli.evaluate import evaluate, score
-from tram.cli.serve import serve
-from tram.cli.splice import splice
-from tram.cli.train import train
-from tram.cli.translate import translate
-from tram.errors import InputError, RunError
-
-app = typer.Typer(
-    name="tram",
-    help="Translate whole documents with a small recurrent memory: prepare, train, translate, score.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: importing rich.markdown takes as long as all the rest
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (translate, serve, stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
-    app.command()(command)
-app.add_typer(suite.app, name="suite")
-app.add_typer(analyze.app, name="analyze")
-app.add_typer(bench.app, name="bench")
-app.add_typer(imports.app, name="import")
-app.add_typer(exports.app, name="export")
-
-
-@app.callback(invoke_without_command=True)
-def _main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    if version:
-        from tram import __version__
-
-        print(f"tram {__version__}")
-        raise typer.Exit
-
-
-# click's, which newer versions of typer bundle and older ones import
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+Handler = Callable[[int, FrameType | None], Any]
+OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
 
 
 class Stopped(BaseException):
@@ -63,73 +25,86 @@ class Stopped(BaseException):
         self.number = number
 
 
+def _handle_signals(handler: Handler) -> None:
+    """Set the handler of Ctrl-C and SIGTERM, unless they are ignored (nohup, or a job in the background)."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            try:
+                signal.signal(number, handler)
+            except ValueError:  # not in the main thread: the program that runs us handles signals
+                return
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the process at once: before and after a command there is nothing to clean up."""
+    os.write(2, b"tram: stopped\n")
+    os._exit(128 + number)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise `Stopped`, so that temporary files and workers are cleaned up; the second signal does not wait for that."""
+    signal.signal(number, _end)
+    raise Stopped(number)
+
+
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Raise `Stopped` at Ctrl-C and SIGTERM, so that temporary files and workers are cleaned up; once."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
-        raise Stopped(number)
-
-    before = {}
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) != signal.SIG_IGN:  # ignored: nohup, or a job in the background
-                before[number] = signal.signal(number, stop)
-    except ValueError:  # not in the main thread: the program that runs us handles signals
-        pass
+def _stoppable() -> Iterator[None]:
+    _handle_signals(_stop)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _handle_signals(_end)
 
 
-def _show_usage_error(error: Any) -> None:
+def _refuse_arguments(error: Any) -> NoReturn:
     """Print wrong arguments as one sentence; the help of a command that was given none, in full."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return
+        sys.exit(2)
     command = "tram" if error.ctx is None else error.ctx.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
-    print(f"tram: {message}; see `{command} --help`", file=sys.stderr)
+    _fail(f"{message}; see `{command} --help`", 2)
 
 
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
+    _handle_signals(_end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files come out as they are on the disk
+    from tram.cli.app import UsageError, app
+    from tram.cli.console import gathered
+
     try:
-        with stoppable():
+        with _stoppable():
             code = app(gathered(sys.argv[1:]), prog_name="tram", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
-        _show_usage_error(error)
-        sys.exit(2)
+        _refuse_arguments(error)
     except InputError as error:
-        print(f"tram: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error), 2)
     except RunError as error:
-        print(f"tram: {error}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error), 1)
     except Stopped as signalled:
-        print("tram: stopped", file=sys.stderr)
-        sys.exit(128 + signalled.number)
+        _fail("stopped", 128 + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
-        print(f"tram: {character} cannot be written as {error.encoding}; use UTF-8 and names in it", file=sys.stderr)
-        sys.exit(2)
-    except MemoryError:
-        print("tram: the memory of this machine is full; give less input or smaller settings", file=sys.stderr)
-        sys.exit(1)
+        _fail(f"{character} cannot be written as {error.encoding}; use UTF-8 and names in it", 2)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+            raise
+        _fail("the memory of this machine is full; give less input or smaller settings", 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:  # standard output on a full disk, for example
         denied = isinstance(error, PermissionError)
         remedy = "change its permissions" if denied else "free some space or choose another location"
-        print(f"tram: {error}; {remedy}", file=sys.stderr)
-        sys.exit(2)
+        _fail(f"{error}; {remedy}", 2)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    print(f"tram: {one_line(sentence)}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ import copy
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +31,9 @@ from tram.model.quantised import SCALE, int8_shapes, int8_tensors, is_quantised,
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
 from tram.yaml_files import read_yaml, short_repr
+
+if sys.platform != "win32":
+    import resource
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
@@ -218,8 +222,13 @@ def read_model_file(folder: Path) -> ModelFile:
 
 def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
+    return weights(_empty_model(config, vocabulary))
+
+
+def _empty_model(config: ModelConfig, vocabulary: int) -> Transformer:
+    """Return a model whose tensors have shapes but no values."""
     with torch.device("meta"), _WithoutRandomValues():
-        return weights(Transformer(config, vocabulary))
+        return Transformer(config, vocabulary)
 
 
 class _WithoutRandomValues(TorchFunctionMode):
@@ -246,15 +255,33 @@ class _WithoutValues(_WithoutRandomValues):
         return super().__torch_function__(function, types, args, kwargs)
 
 
-def check_memory(config: ModelConfig, vocabulary: int) -> None:
-    """Refuse a new model that is larger than the memory of this machine."""
-    size = 4 * sum(value.numel() for value in parameter_shapes(config, vocabulary).values())
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
+def check_memory(config: ModelConfig, vocabulary: int, copies: int = 1) -> None:
+    """Refuse a new model that is larger than the memory that this process may use.
+
+    copies: of the parameters, in training for gradients and the state of the optimiser.
+    """
+    model = _empty_model(config, vocabulary)
+    parameters = sum(value.numel() for value in weights(model).values())
+    size = 4 * (copies * parameters + sum(value.numel() for value in model.buffers()))
+    available = available_memory()
     if size > available:
         raise InputError(
-            f"a model with these settings takes {size / 1e9:,.0f} GB, this machine has {available / 1e9:,.0f} GB; "
+            f"a model with these settings takes {size / 1e9:,.1f} GB, this process may use {available / 1e9:,.1f} GB; "
             "choose smaller sizes in the config"
         )
+
+
+def available_memory() -> int:
+    """Return the bytes of memory that this process may use: those of the machine, or a lower limit set for it."""
+    if sys.platform == "win32":
+        return 1 << 62
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        limits.append(soft)
+    with suppress(OSError, ValueError):  # of a container; ValueError: `max`
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits)
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:

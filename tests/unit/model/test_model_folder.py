@@ -2,6 +2,7 @@
 
 import errno
 import json
+import resource
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -323,7 +324,7 @@ def test_sizes_of_a_damaged_config_are_compared_before_memory_is_allocated(
 
 def test_a_model_beyond_the_memory_of_the_machine_is_refused() -> None:
     check_memory(tiny_config(), VOCABULARY)
-    with pytest.raises(InputError, match="this machine has"):
+    with pytest.raises(InputError, match="this process may use"):
         check_memory(tiny_config(d_model=2**16, feed_forward=2**20, encoder_layers=400), 10**9)
 
 
@@ -334,3 +335,12 @@ def test_a_folder_of_a_newer_tram_says_so_whatever_else_it_has(folder: Path) -> 
     path.write_text(path.read_text().replace("version: 2", "version: 3"))
     with pytest.raises(InputError, match="newer tram"):
         load_model(folder)
+
+
+def test_the_limit_on_a_process_counts_and_so_do_tables_that_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(positions="sinusoidal", max_positions=10**6)
+    check_memory(config, VOCABULARY)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (10**6 * config.d_model, -1))
+    check_memory(tiny_config(), VOCABULARY)
+    with pytest.raises(InputError, match="choose smaller sizes"):
+        check_memory(config, VOCABULARY)
