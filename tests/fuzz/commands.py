@@ -108,7 +108,7 @@ class ModelCommands(Command, Models):
     def use(self, draw: random.Random) -> None:
         lines = self.write("lines.txt", f"{SENTENCE}\n\nNo.\n")
         suite, bad, out = self.write("suite.jsonl", SUITE), self.bad, self.out
-        engine = draw.choice([(), (), ("--engine", "torch"), ("--precision", "int8"), ("--dtype", "bfloat16")])
+        engine = draw.choice([(), (), ("--engine", "torch"), ("--precision", "int8"), ("--dtype", "float16")])
         commands = [
             ("translate", "--model", bad, lines, "-o", out, "--beam", 2, *engine),
             ("translate", "--model", bad, "--lines", lines, "-o", out, "--json", out.with_name("report.json"), *engine),

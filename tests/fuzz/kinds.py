@@ -101,7 +101,7 @@ class Models(WithText):
         Translator.load(self.good / "memory")  # what torch imports at the first model does not count as slow
 
     def use(self, draw: random.Random) -> None:
-        settings = draw.choice([{}, {"engine": "torch"}, {"dtype": torch.bfloat16}, {"precision": "int8"}])
+        settings = draw.choice([{}, {"engine": "torch"}, {"dtype": torch.float16}, {"precision": "int8"}])
         translator = Translator.load(self.bad, beam=2, **settings)
         assert len(translator.translate([SENTENCE, "", "No."])) == 3
 

@@ -168,13 +168,13 @@ def main() -> int:
     drop_override()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a bomb is a MemoryError, not a machine that swaps
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
+    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first input")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed = False
-    for name in KINDS if options.kind == "all" else [options.kind]:
+    for name in options.kind:
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryDirectory(dir=memory) as folder:
             seeds = range(options.first, options.first + options.count)

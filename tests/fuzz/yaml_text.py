@@ -6,7 +6,6 @@ written again in one of the many ways in which YAML can be written.
 
 import copy
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -44,17 +43,23 @@ def damaged_yaml(draw: random.Random, text: str) -> bytes:
     return _dressed(draw, _written(draw, value))
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every section or list with each of its keys or numbers."""
-    if isinstance(value, dict | list):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            yield value, key
-            yield from _places(value[key])
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Return every section or list with each of its keys or numbers; those with an alias once."""
+    found: list[tuple[Any, Any]] = []
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if isinstance(each, dict | list) and id(each) not in seen:
+            seen.add(id(each))
+            keys = list(each) if isinstance(each, dict) else range(len(each))
+            found += [(each, key) for key in keys]
+            left += [each[key] for key in keys]
+    return found
 
 
 def _changed(draw: random.Random, value: Any) -> Any:
     value = copy.deepcopy(value)
-    places = list(_places(value))
+    places = _places(value)
     if not places:
         return draw.choice([*VALUES, *NUMBERS])
     (inside, key), (other, other_key) = draw.choice(places), draw.choice(places)

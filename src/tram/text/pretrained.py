@@ -81,7 +81,7 @@ class SearchDefaults(Data):
     """What a search does unless it is told otherwise; None: as for any other model."""
 
     beam: int | None = Field(None, ge=1, le=1000)
-    length_penalty: float | None = Field(None, ge=-100, le=100)
+    length_penalty: float | None = Field(None, ge=-10, le=10)
 
 
 class Origin(Data):
