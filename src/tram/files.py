@@ -279,6 +279,18 @@ def exists(path: Path) -> bool:
         return path.exists()
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is a regular file at a path; refuse one below a folder that may not be looked into."""
+    with _readable(path):
+        return path.is_file()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder at a path; refuse one below a folder that may not be looked into."""
+    with _readable(path):
+        return path.is_dir()
+
+
 def names_in(folder: Path) -> list[str]:
     """Return the sorted names of what is in a folder; none if there is no such folder."""
     with _readable(folder):
@@ -290,7 +302,8 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions") from None
+        remedy = "change its permissions" if isinstance(error, PermissionError) else "check the path"
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
 
 
 def regular_file(path: Path, largest: int | None = None) -> Path:

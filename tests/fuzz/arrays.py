@@ -76,6 +76,8 @@ def _other_offsets(draw: random.Random, header: bytes) -> bytes:
 def _other_text(draw: random.Random, header: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Write the same header otherwise: names twice, other blanks, odd metadata, more bytes than it speaks of."""
     value = json.loads(header)
+    if not value:
+        return header + b" ", body
     name = draw.choice(list(value))
     text = header.decode().rstrip()
     metadata = {"version": 1, "model": None, "sentences": [], "x": {"y": "z"}, "a" * 10_000: "b", "\ud800": "\ud800"}

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tram.errors import InputError
-from tram.files import read_json
+from tram.files import exists, read_json
 from tram.model.tensors import check_finite, tensor_shapes
 from tram.pretrained.torch_files import can_be_mapped, load_torch_file, release
 
@@ -140,10 +140,10 @@ class Tensors:
 def open_tensors(folder: Path) -> Tensors:
     """Return the weights in a folder: safetensors before PyTorch files, one file or shards."""
     for name in (SAFETENSORS, TORCH):
-        if (folder / name).exists():
+        if exists(folder / name):
             file = _open(folder / name)
             return Tensors([file], dict.fromkeys(file.entries, file))
-        if (folder / (name + INDEX)).exists():
+        if exists(folder / (name + INDEX)):
             return _open_shards(folder, folder / (name + INDEX))
     raise InputError(f"{folder}: has neither {SAFETENSORS} nor {TORCH}; give a folder with the weights of a model")
 
@@ -158,7 +158,7 @@ def _open_shards(folder: Path, index: Path) -> Tensors:
         names = sorted({Path(str(place)).name for place in places.values()})
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise InputError(f"{index}: is no index of shards; {AGAIN}") from None
-    if missing := [name for name in names if not (folder / name).exists()]:
+    if missing := [name for name in names if not exists(folder / name)]:
         raise InputError(f"{folder / missing[0]}: this part of the weights is missing; copy it from the model's source")
     files = {name: _open(folder / name) for name in names}
     owners = {}
