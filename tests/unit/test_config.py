@@ -580,3 +580,10 @@ def test_yes_and_no_are_not_numbers(override: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="also yes, no"):
         Config.load(path, [override])
     assert Config.load(path, ["model.embedding_norm=no"]).model.embedding_norm is False
+
+
+def test_an_endless_chain_of_files_is_refused(tmp_path: Path) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number}.yaml").write_text(f"extends: {number + 1}.yaml\n")
+    with pytest.raises(InputError, match="chain of 21 files"):
+        Config.load(tmp_path / "0.yaml")
