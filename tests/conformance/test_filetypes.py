@@ -127,3 +127,11 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(sample: Sample) -> No
         else:
             assert document.write([[None] * len(sentences) for sentences in document.documents]) == wrong
     assert all(sample.name in message and "\n" not in message for message in messages)
+
+
+def test_a_file_survives_empty_translations(sample: Sample) -> None:
+    """As of a model that has not learnt anything yet."""
+    document = opened(sample)
+    empty = [[Translation("") if s.translate else None for s in d] for d in document.documents]
+    read = opened(sample, document.write(empty))
+    assert len([s for d in read.documents for s in d]) <= len([s for d in document.documents for s in d])

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
 from tram.errors import InputError, RunError, one_line
 
 Handler = Callable[[int, FrameType | None], Any]
+SIGNALLED = 128  # plus the number of the signal: the exit code of what a signal ended
 OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
 
 
@@ -38,7 +39,7 @@ def _handle_signals(handler: Handler) -> None:
 def _end(number: int, frame: FrameType | None) -> None:
     """End the process at once: before and after a command there is nothing to clean up."""
     os.write(2, b"tram: stopped\n")
-    os._exit(128 + number)
+    os._exit(SIGNALLED + number)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -77,6 +78,8 @@ def main() -> None:
     try:
         with _stoppable():
             code = app(gathered(sys.argv[1:]), prog_name="tram", standalone_mode=False)
+        if isinstance(code, int) and code > SIGNALLED:
+            _leave(code)
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
         _refuse_arguments(error)
@@ -85,7 +88,8 @@ def main() -> None:
     except RunError as error:
         _fail(str(error), 1)
     except Stopped as signalled:
-        _fail("stopped", 128 + signalled.number)
+        print("tram: stopped", file=sys.stderr)
+        _leave(SIGNALLED + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
         _fail(f"{character} cannot be written as {error.encoding}; use UTF-8 and names in it", 2)
@@ -105,6 +109,14 @@ def main() -> None:
 def _fail(sentence: str, code: int) -> NoReturn:
     print(f"tram: {one_line(sentence)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit at once: everything is cleaned up, but Python would take a second to free what torch holds."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -295,9 +295,7 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
         raise InputError(f"{path}: `extends`: {error}; correct this key") from None
     chain = (*extended_by, path)
     if len(chain) > MAX_EXTENDED:
-        raise InputError(
-            f"{path}: ends a chain of {len(chain)} files with `extends`; put some of them together"
-        )
+        raise InputError(f"{path}: ends a chain of {len(chain)} files with `extends`; put some of them together")
     if os.path.realpath(base_file) in {os.path.realpath(each) for each in chain}:
         cycle = " → ".join(map(str, (*chain, base_file)))
         raise InputError(f"{path}: `extends: {base}` is part of a cycle ({cycle}); remove this key")
