@@ -42,12 +42,14 @@ def splice(
 
     Pronouns that agree with an earlier noun, one form of address, one translation of a term.
     """
+    from tram.files import check_folder_writable, locked
     from tram.progress import Progress
     from tram.splice.folder import write_folder
 
     wanted = _wanted(kinds, documents)
     corpora = pairs("--train", train)
-    with Progress("mining", unit="sentences") as progress:
+    check_folder_writable(out)
+    with locked(out), Progress("mining", unit="sentences") as progress:
         about = write_folder(
             out,
             corpora,

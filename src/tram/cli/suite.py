@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import load_translator, report
-from tram.cli.options import MANY, CorpusFormat, History, Json, ModelOptions, Seed, with_model_options
+from tram.cli.options import MANY, CorpusFormat, History, Json, ModelOptions, Seed, with_model_options, writable
 from tram.errors import InputError
 from tram.progress import plain_warnings
 
@@ -182,7 +182,7 @@ class ProbeWords(StrEnum):
 
 Source = Annotated[Path, typer.Argument(help="Source documents.")]
 Target = Annotated[Path, typer.Argument(help="Their translations, line by line.")]
-Out = Annotated[Path, typer.Argument(help="Suite to write, JSON lines.")]
+Out = Annotated[Path, typer.Argument(callback=writable, help="Suite to write, JSON lines.")]
 More = Annotated[
     list[str] | None,
     typer.Option("--add", metavar="SOURCE,TARGET", help="More documents; may be repeated."),
