@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from fuzz.mutations import STRANGE, damaged_bytes, damaged_json
 
@@ -211,6 +212,50 @@ def _with_number(draw: random.Random, entry: Entry, everywhere: bool = False) ->
         return replace(entry, data=packed * count)
     at = draw.randrange(count) * len(packed)
     return replace(entry, data=entry.data[:at] + packed + entry.data[at + len(packed) :])
+
+
+def damaged_state_dict(draw: random.Random, data: bytes) -> bytes:
+    """Damage the bytes of a PyTorch file, or write tensors of other types, shapes, layouts and names."""
+    try:
+        tensors = dict(torch.load(io.BytesIO(data), weights_only=True))
+    except Exception:
+        return damaged_bytes(draw, data)
+    if draw.random() < 0.3:
+        return damaged_bytes(draw, data)
+    for _ in range(draw.choice([1, 1, 2])):
+        name = draw.choice(list(tensors))
+        tensors[name] = _other_tensor(draw, tensors[name], draw.choice(list(tensors.values())))
+        if draw.random() < 0.2:
+            tensors[draw.choice(["", "x", 1, None, name * 2, name.replace("0", "1")])] = tensors.pop(name)
+    saved = io.BytesIO()
+    wrapped = draw.choice([tensors, tensors, tensors, {"model": tensors}, {"state_dict": tensors}, [tensors], None])
+    torch.save(wrapped, saved, _use_new_zipfile_serialization=draw.random() < 0.8)
+    return saved.getvalue()
+
+
+def _other_tensor(draw: random.Random, value: Any, other: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.numel() or value.layout != torch.strided or value.is_meta:
+        return other
+    first = value.flatten()[:1].float()
+    return draw.choice(
+        [
+            lambda: first.expand(*value.shape),
+            lambda: first.expand(10**6, 10**6),
+            lambda: first.expand(2**40),
+            lambda: value.to(draw.choice([torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.bool])),
+            lambda: value.to(torch.complex64),
+            value.to_sparse,
+            lambda: value.to("meta"),
+            lambda: torch.quantize_per_tensor(value.float(), 0.1, 0, torch.qint8),
+            lambda: torch.nn.Parameter(value.float()),
+            lambda: value.t() if value.dim() == 2 else value.reshape(-1, 1),
+            lambda: value[:0],
+            lambda: value.repeat(*([2] * max(value.dim(), 1))),
+            lambda: value.float() * draw.choice(NUMBERS),
+            lambda: draw.choice([None, 1, "x", [], {}, [value], {"a": value}]),
+            lambda: other,
+        ]
+    )()
 
 
 def damaged_npy(draw: random.Random, data: bytes) -> bytes:

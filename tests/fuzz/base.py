@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from conftest import TINY, made_up, write_pair
-from fuzz.arrays import damaged_npy, damaged_safetensors
+from fuzz.arrays import damaged_npy, damaged_safetensors, damaged_state_dict
 from fuzz.mutations import (
     STRANGE_NAMES,
     cluttered,
@@ -40,6 +40,8 @@ def damaged_file(draw: random.Random, path: Path) -> None:
         ".safetensors": damaged_safetensors,
         ".json": damaged_json,
         ".npy": damaged_npy,
+        ".pt": damaged_state_dict,
+        ".bin": damaged_state_dict,
     }
     if path.suffix in TEXTS and draw.random() < 0.03:
         path.write_bytes(re_encoded(draw, data))

@@ -276,7 +276,7 @@ class ForeignCommands(Command, Foreign):
     """A model of the Hugging Face hub."""
 
     def use(self, draw: random.Random) -> None:
-        languages = () if self.chosen == "marian" else ("--source", "en", "--target", "de")
+        languages = () if self.chosen.startswith("marian") else ("--source", "en", "--target", "de")
         self.tram("import", "hf", self.bad, self.out, *draw.choice([languages, ()]))
 
 

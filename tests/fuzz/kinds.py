@@ -114,6 +114,10 @@ class States(WithText):
         self.prepare(data)
         configs = {"continued": SMALL, "fresh": SMALL} | {name: system(name) for name in SYSTEMS}
         self.translators = {name: Translator(*self.model(data, config), beam=1) for name, config in configs.items()}
+        folder = self.good.parent / "model"
+        save_model(*self.model(data)[:1], folder, TextPipeline.load(data))
+        self.translators["native"] = Translator.load(folder, beam=2)
+        self.translators["native int8"] = Translator.load(folder, beam=2, precision="int8")
         for name, translator in self.translators.items():
             state = translator.start()
             if name != "fresh":

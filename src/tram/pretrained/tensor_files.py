@@ -24,7 +24,7 @@ from torch import Tensor
 from tram.errors import InputError
 from tram.files import exists, read_json
 from tram.model.tensors import check_finite, tensor_shapes
-from tram.pretrained.torch_files import can_be_mapped, load_torch_file, release
+from tram.pretrained.torch_files import can_be_mapped, checked_tensors, load_torch_file, release
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -95,10 +95,9 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = load_torch_file(path, "give the model's own weights", mmap=True)
-        if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-            raise InputError(f"{path}: is no state dict; {AGAIN}")
-        self._tensors: dict[str, Tensor] = found
+        remedy = "give the model's own weights"
+        found = checked_tensors(path, load_torch_file(path, remedy, mmap=True), remedy)
+        self._tensors = found
         self._is_mapped = can_be_mapped(path)
         self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
 
