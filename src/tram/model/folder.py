@@ -279,6 +279,8 @@ def available_memory() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:
         limits.append(soft)
+        with suppress(OSError):  # what the process has already; only on Linux
+            limits[-1] -= int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # of a container; ValueError: `max`
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits)

@@ -123,6 +123,12 @@ class Trainer:
             settings = with_context(settings, self.stage_config.context, str(first or "finetune"))
             unit = self.stage_config.unit or settings.unit
         settings = checked(ModelConfig, settings.model_dump() | {"unit": unit}, str(first or "model"))
+        needed = self.data.source_vocabulary or self.data.vocabulary
+        if (settings.source_vocabulary or self.data.vocabulary) < needed:
+            raise InputError(
+                f"{first or 'model'}: source_vocabulary is {settings.source_vocabulary}, but the source of "
+                f"{self.data.folder} has {needed:,} ids; set it to {needed} or more"
+            )
         units_of(settings, self.data.special, str(self.data.folder))  # refuses data without a separator
         return settings
 
