@@ -64,6 +64,7 @@ class Kind:
     endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
     folders = True  # whether whole folders are damaged too
     renamed = True  # whether the folder gets strange names
+    growth = 1 << 30  # bytes that one input may add to the memory in use
 
     def __init__(self, folder: Path) -> None:
         """Make the good files in folders in `folder`/good."""

@@ -28,7 +28,6 @@ SECONDS = 20  # for one input
 TICK = 0.5  # seconds
 MESSAGE = 4000  # characters
 MEMORY = 8 << 30  # bytes
-GROWTH = 1 << 30  # bytes that one input may add to the memory in use
 
 
 class TooSlow(BaseException):
@@ -116,7 +115,7 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
                 frame = next((each for each in reversed(frames) if each.filename != __file__), frames[-1])
                 place = f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
                 outcome.failures.setdefault(place, (seed, traceback.format_exc()))
-            if (grown := _memory("VmHWM") - before) > GROWTH:
+            if (grown := _memory("VmHWM") - before) > kind.growth:
                 outcome.failures.setdefault("memory", (seed, f"{grown:,} bytes"))
             if progress and outcome.counts.total() % 1000 == 0:
                 print(f"{outcome.counts.total():,} inputs, {dict(outcome.counts)}", file=sys.stderr, flush=True)
