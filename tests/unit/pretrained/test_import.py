@@ -123,6 +123,17 @@ def test_a_mapped_file_can_be_read_again(tmp_path: Path) -> None:
         assert torch.equal(torch.cat([block.clone() for block in tensors.blocks(name)]), expected)
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.zeros(1).expand(2**40), torch.zeros(2, device="meta"), torch.zeros(2).to_sparse(), 1.5],
+    ids=["repeated", "meta", "sparse", "number"],
+)
+def test_a_pytorch_file_with_something_else_than_values_is_refused(tensor: Any, tmp_path: Path) -> None:
+    torch.save({"good": torch.zeros(2), "bad": tensor}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="`bad` is not a tensor with values"):
+        open_tensors(tmp_path)
+
+
 def test_shapes_of_a_model_need_no_compiler() -> None:
     """It would take a fifth of the memory of importing an OPUS-MT model, and seconds of every start."""
     program = (
