@@ -20,7 +20,7 @@ from tram.data.arrays import PreparedData
 from tram.data.corpus import read_parallel
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
-from tram.files import exists
+from tram.files import exists, regular_file
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -75,7 +75,7 @@ class Trainer:
         self.folder = folder
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
-        self.held_text = list(read_parallel(data.folder / "held.jsonl")) if watches_text else []
+        self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
         self.accelerator = make_accelerator()
         self.precision = Precision(stage.precision, self.accelerator.device)
         self.model, self.new = self.make_model(first)

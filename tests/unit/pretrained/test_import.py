@@ -1,6 +1,7 @@
 """What `tram import hf` accepts, what it refuses in one sentence, and what it says about a model."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -329,6 +330,18 @@ def test_a_changed_tokeniser_file_of_a_model_folder_is_refused(marian: Path, tmp
         Translator.load(tmp_path / "out")
     place.unlink()
     with pytest.raises(InputError, match=r"vocab\.json: cannot be read"):
+        Translator.load(tmp_path / "out")
+    os.mkfifo(place)  # would block
+    with pytest.raises(InputError, match=r"vocab\.json: is a named pipe"):
+        Translator.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_tokeniser_file_with_an_impossible_name_is_refused(name: str, marian: Path, tmp_path: Path) -> None:
+    import_hf(str(marian), tmp_path / "out")
+    place = tmp_path / "out" / "text.json"
+    place.write_text(json.dumps(json.loads(place.read_text().replace('"vocab.json"', json.dumps(name)))))
+    with pytest.raises(InputError, match=r"cannot be read|pipeline"):
         Translator.load(tmp_path / "out")
 
 
