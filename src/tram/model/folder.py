@@ -11,11 +11,9 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 
 import copy
 import hashlib
-import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,13 +25,11 @@ from torch.overrides import TorchFunctionMode
 from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
 from tram.files import exists, names_in, replacing_folder
+from tram.measuring import available_memory
 from tram.model.quantised import SCALE, int8_shapes, int8_tensors, is_quantised, matrices, quantise
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
 from tram.yaml_files import read_yaml, short_repr
-
-if sys.platform != "win32":
-    import resource
 
 if TYPE_CHECKING:
     from tram.text.pipeline import TextPipeline
@@ -269,21 +265,6 @@ def check_memory(config: ModelConfig, vocabulary: int, copies: int = 1) -> None:
             f"a model with these settings takes {size / 1e9:,.1f} GB, this process may use {available / 1e9:,.1f} GB; "
             "choose smaller sizes in the config"
         )
-
-
-def available_memory() -> int:
-    """Return the bytes of memory that this process may use: those of the machine, or a lower limit set for it."""
-    if sys.platform == "win32":
-        return 1 << 62
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY:
-        limits.append(soft)
-        with suppress(OSError):  # what the process has already; only on Linux
-            limits[-1] -= int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # of a container; ValueError: `max`
-        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return min(limits)
 
 
 def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transformer:

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import resource
 import shutil
 from collections.abc import Callable
@@ -345,3 +346,12 @@ def test_the_limit_on_a_process_counts_and_so_do_tables_that_are_computed(monkey
     check_memory(tiny_config(), VOCABULARY)
     with pytest.raises(InputError, match="choose smaller sizes"):
         check_memory(config, VOCABULARY)
+
+
+def test_a_file_of_zeros_beyond_the_memory_is_not_read(tmp_path: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}).encode()
+    path = tmp_path / "sparse.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + 2**42)  # takes no room on the disk
+    with pytest.raises(InputError, match="is larger than"):
+        load_tensors(path)
