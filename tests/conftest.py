@@ -198,6 +198,17 @@ def run(configure: Callable[..., Config], tmp_path_factory: pytest.TempPathFacto
     return output
 
 
+@contextmanager
+def kept_signals() -> Iterator[None]:
+    """Set the handlers of signals back, which the command keeps until its process ends."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def tram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Calls the command in this process."""
@@ -208,10 +219,11 @@ def tram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsys.readouterr()
         code: Any = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
+        with kept_signals():
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
         captured = capsys.readouterr()
         return Done(int(code), captured.out, captured.err)
 

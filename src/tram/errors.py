@@ -8,7 +8,7 @@ the exit code is 1.
 LONGEST = 2000  # characters of a message: names and values in it come from files
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return a message on one line of bounded length; characters that a terminal would act upon are escaped."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
@@ -17,7 +17,7 @@ def _one_line(text: str) -> str:
 
 class _UserError(Exception):
     def __init__(self, message: str) -> None:
-        super().__init__(_one_line(message))
+        super().__init__(one_line(message))
 
 
 class InputError(_UserError):

@@ -143,6 +143,8 @@ def _target(path: Path, folder: bool = False) -> Path:
     target = Path(os.path.realpath(path))
     if not folder and target.is_dir():
         raise InputError(f"{path}: is a folder; give the name of a file")
+    if folder and target.exists() and not target.is_dir():
+        raise InputError(f"{path}: is a file; give the name of a folder")
     if not target.name:
         raise InputError(f"{path}: cannot be replaced; give a folder below it")
     return target
@@ -246,15 +248,24 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold an output folder for this process alone; refuse if another one holds it. A kill releases it."""
+    """Hold an output folder for this process alone; refuse if another one holds it. A kill releases it.
+
+    The folder is made if it does not exist, and removed again if it is still empty at the end.
+    """
     with _problems_of(folder):
         target = _target(folder, folder=True)
+        is_new = not target.exists()
         target.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target, os.O_RDONLY)
     try:
         if _try_lock(descriptor) is False:
             raise InputError(f"another tram is writing to {folder}; wait for it or choose another folder")
-        yield
+        try:
+            yield
+        finally:
+            if is_new:
+                with suppress(OSError):  # not empty
+                    target.rmdir()
     finally:
         os.close(descriptor)
 
@@ -279,6 +290,18 @@ def exists(path: Path) -> bool:
         return path.exists()
 
 
+def is_file(path: Path) -> bool:
+    """Return whether there is a regular file at a path; refuse one below a folder that may not be looked into."""
+    with _readable(path):
+        return path.is_file()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder at a path; refuse one below a folder that may not be looked into."""
+    with _readable(path):
+        return path.is_dir()
+
+
 def names_in(folder: Path) -> list[str]:
     """Return the sorted names of what is in a folder; none if there is no such folder."""
     with _readable(folder):
@@ -290,7 +313,8 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions") from None
+        remedy = "change its permissions" if isinstance(error, PermissionError) else "check the path"
+        raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
 
 
 def regular_file(path: Path, largest: int | None = None) -> Path:

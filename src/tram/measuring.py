@@ -1,10 +1,14 @@
-"""Robust statistics of repeated measurements, and the peak memory of this process."""
+"""Robust statistics of repeated measurements, and the memory that this process uses and may use."""
 
-import resource
+import os
 import statistics
 import sys
+from contextlib import suppress
 from math import comb
 from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
 
 
 def middle_mean(values: list[float]) -> float:
@@ -37,3 +41,18 @@ def peak_megabytes() -> float:
                 return int(line.split()[1]) / 1024
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def available_memory() -> int:
+    """Return the bytes of memory that this process may use: those of the machine, or a lower limit set for it."""
+    if sys.platform == "win32":
+        return 1 << 62  # unknown
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        limits.append(soft)
+        with suppress(OSError):  # what the process has already; only on Linux
+            limits[-1] -= int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError):  # of a container; ValueError: `max`
+        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(limits)

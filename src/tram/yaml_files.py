@@ -38,7 +38,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without merge keys (`<<`), which can grow exponentially, and without huge integers."""
+    """PyYAML's safe loader without huge integers, duplicate keys and merge keys (`<<`), which grow exponentially."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """Return an integer; refuse one that Python cannot print, because pydantic would print it in its messages."""
@@ -49,9 +49,16 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Refuse `<<`, and a key that appears twice: PyYAML would silently drop the first of its values."""
+        seen = set()
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 raise yaml.MarkedYAMLError(problem="`<<` is not supported, use `extends`", problem_mark=key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    problem = f"the key `{short(key.value)}` appears twice"
+                    raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                seen.add((key.tag, key.value))
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)

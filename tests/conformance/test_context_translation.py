@@ -58,6 +58,16 @@ def segment_edge(translator: Translator) -> int:
 
 
 @contexts
+def test_a_model_in_half_precision_translates_and_reads(name: str, prepared: Path) -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        translator = translator_of(name, prepared)
+        translator.model.to(dtype)
+        state = translator.start()
+        assert len(translator.translate(SOURCE[:2], state)) == 2
+        translator.read(SOURCE[3:], TARGET[3:], state)
+
+
+@contexts
 def test_units_read_together_or_one_by_one_are_the_same_context(name: str, prepared: Path) -> None:
     translator = translator_of(name, prepared)
     together, single = translator.start(), translator.start()

@@ -127,3 +127,15 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(sample: Sample) -> No
         else:
             assert document.write([[None] * len(sentences) for sentences in document.documents]) == wrong
     assert all(sample.name in message and "\n" not in message for message in messages)
+
+
+def test_a_file_survives_empty_translations(sample: Sample) -> None:
+    """As of a model that has not learnt anything yet."""
+    document = opened(sample)
+
+    def empty(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
+        return [[Rendition("") if segment.translate else None for segment in each] for each in documents]
+
+    written, _ = translate_document(document, empty)
+    read = opened(sample, written)
+    assert len([s for d in read.documents for s in d]) <= len([s for d in document.documents for s in d])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from fuzz.mutations import STRANGE, damaged_bytes, damaged_json
 
@@ -40,11 +41,13 @@ def damaged_safetensors(draw: random.Random, data: bytes) -> bytes:
     """Damage the bytes, the header, the offsets, or the tensors of a file that stays valid."""
     size = int.from_bytes(data[:8], "little")
     header, body = data[8 : 8 + size], data[8 + size :]
-    match draw.randrange(8):
+    match draw.randrange(9):
         case 0:
             return damaged_bytes(draw, data)
         case 1:
             header = damaged_json(draw, header)
+        case 4:
+            header, body = _other_text(draw, header, body)
         case 2:
             length = draw.choice([0, 1, 8, size - 1, size + 1, 10**8 - 8, 10**8 + 1, 2**31, 2**63, 2**64 - 1])
             return length.to_bytes(8, "little") + draw.choice([header, b"", b"{}"]) + body
@@ -69,6 +72,41 @@ def _other_offsets(draw: random.Random, header: bytes) -> bytes:
     if draw.random() < 0.3:
         one["shape"] = draw.choice([[2**63, 2], [2**32, 2**32], [0, 2**63], [-1], [1] * 100, [], [1.5], None])
     return json.dumps(value).encode()
+
+
+def _other_text(draw: random.Random, header: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """Write the same header otherwise: names twice, other blanks, odd metadata, more bytes than it speaks of."""
+    value = json.loads(header)
+    if not value:
+        return header + b" ", body
+    name = draw.choice(list(value))
+    text = header.decode().rstrip()
+    metadata = {"version": 1, "model": None, "sentences": [], "x": {"y": "z"}, "a" * 10_000: "b", "\ud800": "\ud800"}
+    return draw.choice(
+        [
+            (f"{text[:-1]}, {json.dumps(name)}: {json.dumps(value[name])}}}".encode(), body),
+            (f'{text[:-1]}, "x": {json.dumps(value[name])}}}'.encode(), body),
+            (json.dumps(value, indent=draw.choice([0, 1, 8])).encode(), body),
+            (header + b" " * draw.choice([1, 7, 8, 100_000]), body),
+            (b" " + header, body),
+            (b"\n" + header, body),
+            (header + b"\0", body),
+            (json.dumps({key: value[key] for key in draw.sample(list(value), len(value))}).encode(), body),
+            (
+                json.dumps(value | {"__metadata__": draw.choice([metadata, [], "x", None, {"version": "2"}])}).encode(),
+                body,
+            ),
+            (header, body + b"\0" * draw.choice([1, 4, 4096])),
+            (header, body[: -draw.choice([1, 4, 8])]),
+            (header, body[::-1]),
+            (json.dumps(value | {name: {**dict(value[name]), "extra": 1}}).encode(), body),
+            (
+                json.dumps(value | {"empty": {"dtype": "F32", "shape": [0, 2**40], "data_offsets": [0, 0]}}).encode(),
+                body,
+            ),
+            (json.dumps({"__metadata__": value.get("__metadata__", {})}).encode(), b""),
+        ]
+    )
 
 
 def _valid(draw: random.Random, header: bytes, body: bytes) -> bytes:
@@ -176,6 +214,50 @@ def _with_number(draw: random.Random, entry: Entry, everywhere: bool = False) ->
     return replace(entry, data=entry.data[:at] + packed + entry.data[at + len(packed) :])
 
 
+def damaged_state_dict(draw: random.Random, data: bytes) -> bytes:
+    """Damage the bytes of a PyTorch file, or write tensors of other types, shapes, layouts and names."""
+    try:
+        tensors = dict(torch.load(io.BytesIO(data), weights_only=True))
+    except Exception:
+        return damaged_bytes(draw, data)
+    if draw.random() < 0.3:
+        return damaged_bytes(draw, data)
+    for _ in range(draw.choice([1, 1, 2])):
+        name = draw.choice(list(tensors))
+        tensors[name] = _other_tensor(draw, tensors[name], draw.choice(list(tensors.values())))
+        if draw.random() < 0.2:
+            tensors[draw.choice(["", "x", 1, None, name * 2, name.replace("0", "1")])] = tensors.pop(name)
+    saved = io.BytesIO()
+    wrapped = draw.choice([tensors, tensors, tensors, {"model": tensors}, {"state_dict": tensors}, [tensors], None])
+    torch.save(wrapped, saved, _use_new_zipfile_serialization=draw.random() < 0.8)
+    return saved.getvalue()
+
+
+def _other_tensor(draw: random.Random, value: Any, other: Any) -> Any:
+    if not isinstance(value, torch.Tensor) or not value.numel() or value.layout != torch.strided or value.is_meta:
+        return other
+    first = value.flatten()[:1].float()
+    return draw.choice(
+        [
+            lambda: first.expand(*value.shape),
+            lambda: first.expand(10**6, 10**6),
+            lambda: first.expand(2**40),
+            lambda: value.to(draw.choice([torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.bool])),
+            lambda: value.to(torch.complex64),
+            value.to_sparse,
+            lambda: value.to("meta"),
+            lambda: torch.quantize_per_tensor(value.float(), 0.1, 0, torch.qint8),
+            lambda: torch.nn.Parameter(value.float()),
+            lambda: value.t() if value.dim() == 2 else value.reshape(-1, 1),
+            lambda: value[:0],
+            lambda: value.repeat(*([2] * max(value.dim(), 1))),
+            lambda: value.float() * draw.choice(NUMBERS),
+            lambda: draw.choice([None, 1, "x", [], {}, [value], {"a": value}]),
+            lambda: other,
+        ]
+    )()
+
+
 def damaged_npy(draw: random.Random, data: bytes) -> bytes:
     """Damage the bytes, the header or the numbers of an npy file, or write another array."""
     start = data.index(b"\n") + 1
@@ -202,7 +284,11 @@ def damaged_npy(draw: random.Random, data: bytes) -> bytes:
 def _other_array(draw: random.Random, data: bytes) -> bytes:
     """Write a valid file with other numbers, another type, another shape or another kind of array."""
     array = np.load(io.BytesIO(data))
-    match draw.randrange(8):
+    match draw.randrange(12):
+        case 8 | 9 if len(array) > 1:  # offsets that decrease, go beyond the end, or are one off from here on
+            array = _other_numbers(draw, array.copy())
+        case 10:
+            array = draw.choice([array.astype(array.dtype.newbyteorder(">")), np.asfortranarray([array, array])])
         case 0:
             with np.errstate(all="ignore"):
                 array = array.astype(draw.choice(DTYPES))
@@ -227,3 +313,17 @@ def _other_array(draw: random.Random, data: bytes) -> bytes:
     out = io.BytesIO()
     np.save(out, array)
     return out.getvalue()
+
+
+def _other_numbers(draw: random.Random, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    at, other = draw.randrange(len(array)), draw.randrange(len(array))
+    match draw.randrange(4):
+        case 0:
+            array[[at, other]] = array[[other, at]]
+        case 1:
+            array[at] += draw.choice([1, 2, 1000])
+        case 2:
+            array[at:] += 1
+        case _:
+            array[1:] = np.sort(array[1:])[::-1]
+    return array

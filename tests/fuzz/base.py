@@ -6,12 +6,14 @@ import shutil
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from conftest import TINY, made_up, write_pair
-from fuzz.arrays import damaged_npy, damaged_safetensors
+from fuzz.arrays import damaged_npy, damaged_safetensors, damaged_state_dict
 from fuzz.mutations import (
+    STRANGE_NAMES,
     cluttered,
     damaged_bytes,
     damaged_json,
@@ -20,7 +22,8 @@ from fuzz.mutations import (
     misplaced_folder,
     re_encoded,
 )
-from tram.config import MemoryConfig
+from fuzz.yaml_text import damaged_yaml
+from tram.config import MemoryConfig, ModelConfig
 from tram.data.prepare import PrepareSettings, prepare
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
@@ -37,9 +40,13 @@ def damaged_file(draw: random.Random, path: Path) -> None:
         ".safetensors": damaged_safetensors,
         ".json": damaged_json,
         ".npy": damaged_npy,
+        ".pt": damaged_state_dict,
+        ".bin": damaged_state_dict,
     }
     if path.suffix in TEXTS and draw.random() < 0.03:
         path.write_bytes(re_encoded(draw, data))
+    elif path.suffix in {".yaml", ".yml"} and draw.random() < 0.5:
+        path.write_bytes(damaged_yaml(draw, data.decode()))
     elif path.suffix in {".yaml", ".yml"} and draw.random() < 0.7:
         path.write_bytes(damaged_text(draw, data.decode()).encode("utf-8", "surrogatepass"))
     elif path.suffix == ".jsonl" and draw.random() < 0.7:
@@ -56,6 +63,8 @@ class Kind:
 
     endless: tuple[str, ...] = ("pipe", "huge")  # damage here, but not to a corpus, which may be a pipe and of any size
     folders = True  # whether whole folders are damaged too
+    renamed = True  # whether the folder gets strange names
+    growth = 1 << 30  # bytes that one input may add to the memory in use
 
     def __init__(self, folder: Path) -> None:
         """Make the good files in folders in `folder`/good."""
@@ -81,6 +90,8 @@ class Kind:
         """Damage a copy and use it."""
         draw = random.Random(seed)
         _remove(self.bad)
+        if self.renamed:
+            self.bad = self.bad.with_name(draw.choice(STRANGE_NAMES) if draw.random() < 0.1 else "bad")
         self.chosen = draw.choice(sorted(os.listdir(self.good)))
         shutil.copytree(self.good / self.chosen, self.bad)
         files = [path for path in sorted(self.bad.rglob("*")) if path.is_file()]
@@ -120,17 +131,39 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path)
 
 
+# What the next sentence may see, in every way there is: settings of models beside `TINY` and `SMALL`
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "both, two layers": {"encoder_layers": 2, "context": {"kind": "memory", "slots": 2, "layers": [0, -1]}},
+    "transformer_xl": {"context": {"kind": "transformer_xl", "memory_length": 9}},
+    "compressive": {"context": {"kind": "compressive", "memory_length": 5, "compressed_length": 2, "ratio": 2}},
+    "han": {"context": {"kind": "han", "sentences": 2}},
+    "g_transformer": {
+        "context": {"kind": "g_transformer", "hidden": 0, "encoder": 1, "decoder": 1, "cross": 1, "tokens": 64}
+    },
+    "zheng": {"context": {"kind": "zheng", "sentences": 3}},
+    "selective": {"context": {"kind": "selective"}},
+    "selective target": {"context": {"kind": "selective", "side": "target", "online": True}},
+    "window": {"max_length": 30, "unit": {"kind": "window", "source": 2, "target": 2}},
+    "block": {"unit": {"kind": "block", "sentences": 2, "tokens": 60}},
+}
+
+
+def system(name: str) -> ModelConfig:
+    """Return the settings of one of the `SYSTEMS`."""
+    return ModelConfig.model_validate(TINY.model_dump() | SYSTEMS[name])
+
+
 class WithText(Kind):
     """Kinds that need prepared data and a text pipeline."""
 
-    def prepare(self, out: Path) -> None:
+    def prepare(self, out: Path, reserved: bool = True) -> None:
         corpus = self.good.parent / "corpus"
         corpus.mkdir(exist_ok=True)
         pair = write_pair(corpus, "train", made_up([3, 4, 2, 3], seed=1))
-        settings = PrepareSettings(merges=20, held_out=0.3)
+        settings = PrepareSettings(merges=20, held_out=0.3, reserved=reserved)
         prepare(out, [pair], [pair], settings, workers=1)
 
-    def model(self, data: Path) -> tuple[Transformer, TextPipeline]:
+    def model(self, data: Path, config: ModelConfig = SMALL) -> tuple[Transformer, TextPipeline]:
         text = TextPipeline.load(data)
         torch.manual_seed(1)
-        return Transformer(SMALL, text.vocabulary), text
+        return Transformer(config, text.vocabulary), text

@@ -18,18 +18,20 @@ from typing import Any
 import torch
 
 from conftest import TINY, made_up
-from fuzz.base import SENTENCE, SMALL, Kind, WithText
+from fuzz.base import SENTENCE, SMALL, SYSTEMS, Kind, WithText, system
 from fuzz.mutations import damaged_bytes, damaged_text
 from fuzz.translating import Adapters, Files, Foreign, Glossaries
+from pretrained_models import make
 from tram.config import Config, FinetuneConfig, MemoryConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
 from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
-from tram.model.folder import save_model
+from tram.model.folder import save_int8, save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
+from tram.pretrained.hf import import_hf
 from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
@@ -89,13 +91,19 @@ class Models(WithText):
         config = SMALL.model_copy(update={"memory": learned, "positions": "sinusoidal", "output_bias": True})
         save_model(Transformer(config, len(words)), self.variant("foreign"), foreign)
         shutil.copytree(STORED / "model", self.good / "version 1")
+        for name in SYSTEMS:
+            save_model(*self.model(data, system(name))[:1], self.variant(name), text)
+        save_int8(self.model(data)[0], self.variant("int8"), text)
+        make("marian", self.good.parent / "marian")
+        import_hf(str(self.good.parent / "marian"), self.good / "imported")
         for card in self.good.glob("*/README.md"):
             card.unlink()
         Translator.load(self.good / "memory")  # what torch imports at the first model does not count as slow
 
     def use(self, draw: random.Random) -> None:
-        translator = Translator.load(self.bad, beam=2)
-        assert len(translator.translate([SENTENCE, ""])) == 2
+        settings = draw.choice([{}, {"engine": "torch"}, {"dtype": torch.float16}, {"precision": "int8"}])
+        translator = Translator.load(self.bad, beam=2, **settings)
+        assert len(translator.translate([SENTENCE, "", "No."])) == 3
 
 
 class States(WithText):
@@ -104,16 +112,23 @@ class States(WithText):
     def make(self) -> None:
         data = self.good.parent / "data"
         self.prepare(data)
-        self.translator = Translator(*self.model(data), beam=1)
-        state = self.translator.start()
-        self.translator.translate([SENTENCE], state=state)
-        state.save(self.variant("continued") / "state.safetensors")
-        self.translator.start().save(self.variant("fresh") / "state.safetensors")
+        configs = {"continued": SMALL, "fresh": SMALL} | {name: system(name) for name in SYSTEMS}
+        self.translators = {name: Translator(*self.model(data, config), beam=1) for name, config in configs.items()}
+        folder = self.good.parent / "model"
+        save_model(*self.model(data)[:1], folder, TextPipeline.load(data))
+        self.translators["native"] = Translator.load(folder, beam=2)
+        self.translators["native int8"] = Translator.load(folder, beam=2, precision="int8")
+        for name, translator in self.translators.items():
+            state = translator.start()
+            if name != "fresh":
+                translator.translate([SENTENCE, "No."], state=state)
+            state.save(self.variant(name) / "state.safetensors")
 
     def use(self, draw: random.Random) -> None:
         state = DocumentState.load(self.bad / "state.safetensors")
-        self.translator.translate(["Why?"], state=state)
-        self.translator.read(["No."], ["Nein."], state=state)
+        translator = self.translators[self.chosen if draw.random() < 0.98 else "fresh"]
+        translator.translate(["Why?"], state=state)
+        translator.read(["No."], ["Nein."], state=state)
         assert DocumentState.from_bytes(state.to_bytes()).sentences == state.sentences
 
 
@@ -144,6 +159,8 @@ class Prepared(WithText):
 class Checkpoints(WithText):
     """The checkpoints of a run, which is continued."""
 
+    renamed = False
+
     def make(self) -> None:
         from tram.training.run import train
 
@@ -164,10 +181,23 @@ class Checkpoints(WithText):
             "finetune": self.config,
             "train": Config.model_validate(values | {"finetune": None, "train": first}),
         }
-        train(self.configs["train"].model_copy(update={"output": self.good.parent / "first"}))
-        for name, folder in (("finetune", "run"), ("train", "first")):
-            source = self.good.parent / folder / name / "checkpoints"
-            shutil.copytree(source, self.variant(name) / "checkpoints")
+        for name in ("both, two layers", "transformer_xl", "g_transformer", "window"):
+            changes: dict[str, Any] = {"model": TINY.model_dump() | SYSTEMS[name] | {"context": None}}
+            window = {"window": "document" if name == "g_transformer" else [1, 2]}
+            changes["finetune"] = (
+                values["finetune"] | window | {"memory": None, "context": SYSTEMS[name].get("context")}
+            )
+            if changes["finetune"]["context"] is not None:
+                del changes["finetune"]["memory"]
+            self.configs[name] = Config.model_validate(values | changes)
+        for name, config in self.configs.items():
+            output = self.good.parent / name
+            if name != "finetune":
+                train(config.model_copy(update={"output": output}))
+            source = (self.good.parent / "run" if name == "finetune" else output) / (
+                "train" if name == "train" else "finetune"
+            )
+            shutil.copytree(source / "checkpoints", self.variant(name) / "checkpoints")
         self.data = PreparedData.open(data)
         self.trainers: dict[str, Any] = {}
 
@@ -190,6 +220,8 @@ class Checkpoints(WithText):
 
 class Runs(WithText):
     """The whole folder of a run, which is continued for one more update."""
+
+    renamed = False
 
     def make(self) -> None:
         from tram.training.run import train
@@ -278,10 +310,10 @@ class Suites(Kind):
         expected = {"source_context": ["A."], "source": "You go.", "expected": "du", "rule": "address"}
         suites = {"contrastive": [item, other], "expected": [expected, expected]}
         for name, items in suites.items():
-            self.write(name, [json.dumps(each) for each in items])
-        self.write("agreement", agreement)
+            self.write_suite(name, [json.dumps(each) for each in items])
+        self.write_suite("agreement", agreement)
 
-    def write(self, name: str, lines: list[str]) -> None:
+    def write_suite(self, name: str, lines: list[str]) -> None:
         (self.variant(name) / "suite.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
     def use(self, draw: random.Random) -> None:

@@ -39,6 +39,10 @@ VALUES: list[Any] = [
     *("", "x", "\0", "9" * 50, "\ud800", "float32", "F32", "I64", "../x", "é", "\n", "x" * 5000, "nan", "1"),
     *([], {}, [0], [None], {"x": 1}, [[[[]]]], [1, 2, 3], ["\ud800"], {"": {}}, {"\ud800": 1}, [[0] * 50] * 50),
 ]
+STRANGE_NAMES = [
+    *("b\nad", "b\udcffad", " bad ", "b\x1b[2Jad", "ünï ✓", "{bad}", "%s", "b\\ad", "[b]*?", "bad.json", "b'\"ad"),
+    *("😀", "a" * 200, "bad\u202e", "b\rad", "bad\t", "~", "$HOME", "nothing", "model.safetensors"),
+]
 
 
 def alias_bomb(draw: random.Random) -> str:

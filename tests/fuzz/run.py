@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -97,6 +97,8 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
 
     with watch.running(), _unraisable(note):
         for seed in seeds:
+            before = _memory("VmRSS")
+            _forget_peak()
             try:
                 with watch.one():
                     kind.case(seed)
@@ -113,9 +115,25 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
                 frame = next((each for each in reversed(frames) if each.filename != __file__), frames[-1])
                 place = f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
                 outcome.failures.setdefault(place, (seed, traceback.format_exc()))
+            if (grown := _memory("VmHWM") - before) > kind.growth:
+                outcome.failures.setdefault("memory", (seed, f"{grown:,} bytes"))
             if progress and outcome.counts.total() % 1000 == 0:
                 print(f"{outcome.counts.total():,} inputs, {dict(outcome.counts)}", file=sys.stderr, flush=True)
     return outcome
+
+
+def _memory(name: str) -> int:
+    """Return a size of this process in bytes: VmRSS, in use now; VmHWM, at most since the peak was forgotten."""
+    try:
+        text = Path("/proc/self/status").read_text()
+    except OSError:  # not Linux
+        return 0
+    return int(text.partition(f"{name}:")[2].split()[0]) * 1024
+
+
+def _forget_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 @contextmanager
@@ -142,18 +160,20 @@ def drop_override() -> None:
 def main() -> int:
     """Run the campaign that the command line asks for."""
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from fuzz.kinds import KINDS
+    from fuzz.commands import COMMANDS
+    from fuzz.kinds import KINDS as FUNCTIONS
 
+    KINDS = {**FUNCTIONS, **COMMANDS}
     drop_override()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a bomb is a MemoryError, not a machine that swaps
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
+    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first input")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed = False
-    for name in KINDS if options.kind == "all" else [options.kind]:
+    for name in options.kind:
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.TemporaryDirectory(dir=memory) as folder:
             seeds = range(options.first, options.first + options.count)

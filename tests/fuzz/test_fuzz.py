@@ -4,16 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.commands import COMMANDS
 from fuzz.kinds import KINDS
 from fuzz.run import campaign
 
-SHARE = {"runs": 10}  # inputs of a kind, by default 60; a run takes half a second
+ALL = KINDS | COMMANDS
+SHARE = {"runs": 10} | dict.fromkeys(COMMANDS, 6)  # inputs of a kind, by default 60; a run takes half a second
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(ALL))
 def test_damaged_input_is_refused_in_one_sentence(kind: str, tmp_path: Path) -> None:
     share = SHARE.get(kind, 60)
-    outcome = campaign(KINDS[kind](tmp_path / kind), range(10**6, 10**6 + share))
+    outcome = campaign(ALL[kind](tmp_path / kind), range(10**6, 10**6 + share))
     assert not outcome.failures
     assert outcome.counts["refused"] > 0
     assert outcome.counts.total() == share

@@ -7,6 +7,9 @@ import shutil
 import zipfile
 from pathlib import Path
 
+import torch
+from safetensors.torch import load_file
+
 from conftest import TINY
 from filetype_samples import SAMPLES, VARIANTS
 from fuzz.base import SENTENCE, Kind, WithText
@@ -63,11 +66,15 @@ class Foreign(Kind):
             make(family, self.good / family)
             for name in ("README.md", "pytorch_model.bin"):
                 (self.good / family / name).unlink(missing_ok=True)
+        shutil.copytree(self.good / "marian", self.good / "marian, PyTorch")
+        weights = self.good / "marian, PyTorch" / "model.safetensors"
+        torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
+        weights.unlink()
 
     def use(self, draw: random.Random) -> None:
         out = self.bad.parent / "out"
         shutil.rmtree(out, ignore_errors=True)
-        languages = ("en", "de") if self.chosen != "marian" else (None, None)
+        languages = ("en", "de") if not self.chosen.startswith("marian") else (None, None)
         import_hf(str(self.bad), out, *draw.choice([languages, (None, None)]))
         if draw.random() < 0.3:
             TextPipeline.load(out).encode([SENTENCE], "source")

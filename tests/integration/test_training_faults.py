@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from conftest import Done, contents, made_up, refused, write_pair
+from conftest import TINY, Done, contents, made_up, refused, write_pair
 from tram.config import Config, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
@@ -409,3 +409,29 @@ def test_the_second_signal_is_no_longer_caught() -> None:
             assert received == ["outer"]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("name", ["text.json", "held.jsonl"])
+def test_a_file_that_only_the_end_needs_is_read_before_the_first_update(
+    name: str, prepared: Path, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(prepared, data)
+    (data / name).unlink()
+    monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match=name):
+        train(configure(tmp_path / "run", data=data, watch="bleu"))
+
+
+def test_the_start_of_the_second_stage_is_checked_before_the_first(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match="there is no such folder"):
+        train(configure(tmp_path / "run", finetune=DOCUMENTS | {"start": str(tmp_path / "missing")}))
+
+
+def test_a_token_table_that_is_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:
+    small = TINY.model_copy(update={"source_vocabulary": 5})
+    with pytest.raises(InputError, match="source_vocabulary is 5, but the source of"):
+        train(configure(tmp_path / "run", model=small))

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from conftest import Corpus, Done
-from tram.cli.main import app
+from tram.cli.app import app
 from tram.translation.translator import Translator
 
 HOSTILE = {

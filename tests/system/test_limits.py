@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from conftest import Corpus, Done, refused
-from tram.cli.main import app
+from tram.cli.app import app
 from tram.cli.translate_lines import n_best_lines, translated_lines
 from tram.data.corpus import Document, format_that_holds, read_documents, write_documents
 from tram.translation.parts import Translation
@@ -206,3 +206,20 @@ def test_numbers_of_analyses_and_suites_are_refused(
     arguments: str, no_model: None, tram: Command, corpus: Corpus, tmp_path: Path
 ) -> None:
     test_numbers_beyond_reason_are_refused(arguments, no_model, tram, corpus, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")],
+    ids=["Python's", "torch's"],
+)
+def test_a_full_memory_is_one_sentence(
+    error: Exception, tram: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> Translator:
+        raise error
+
+    monkeypatch.setattr(Translator, "load", load)
+    done = tram("translate", stdin=b"A house.")
+    assert done.code == 1
+    assert done.err == "tram: the memory of this machine is full; give less input or smaller settings\n"

@@ -157,3 +157,12 @@ def test_a_command_that_waits_for_input_stops_in_one_sentence(number: signal.Sig
         _, error = process.communicate(timeout=PATIENCE)
     assert error == b"tram: stopped\n"
     assert process.returncode == 128 + number
+
+
+def test_ctrl_c_while_the_command_is_imported_is_one_sentence(tmp_path: Path) -> None:
+    """A library that the command needs, here typer, is being imported when the signal arrives."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    line = [sys.executable, "-m", "tram", "--help"]
+    done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tram: stopped\n")

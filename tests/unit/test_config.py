@@ -564,3 +564,26 @@ def test_a_config_may_be_a_pipe_that_a_shell_opened() -> None:
     os.close(writing)
     assert Config.load(f"/dev/fd/{reading}").output == Path("run")
     os.close(reading)
+
+
+def test_a_key_that_appears_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data: d\noutput: o\ntrain:\n  lr: 1.0e-3\n  lr: 1.0e-4\n")
+    with pytest.raises(InputError, match=r"config.yaml:5: .*`lr` appears twice"):
+        Config.load(path)
+
+
+@pytest.mark.parametrize("override", ["train.updates=yes", "train.weight_decay=true", "seed=false", "train.clip=on"])
+def test_yes_and_no_are_not_numbers(override: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data: d\noutput: o\n")
+    with pytest.raises(InputError, match="also yes, no"):
+        Config.load(path, [override])
+    assert Config.load(path, ["model.embedding_norm=no"]).model.embedding_norm is False
+
+
+def test_an_endless_chain_of_files_is_refused(tmp_path: Path) -> None:
+    for number in range(2000):
+        (tmp_path / f"{number}.yaml").write_text(f"extends: {number + 1}.yaml\n")
+    with pytest.raises(InputError, match="chain of 21 files"):
+        Config.load(tmp_path / "0.yaml")

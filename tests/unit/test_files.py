@@ -222,7 +222,7 @@ def test_a_folder_keeps_its_mode_and_a_link_to_it_stays(tmp_path: Path) -> None:
 
 def test_a_folder_does_not_replace_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(InputError, match="cannot be written"), replacing_folder(tmp_path / "file"):
+    with pytest.raises(InputError, match="is a file"), replacing_folder(tmp_path / "file"):
         pass
     assert (tmp_path / "file").read_text() == "precious"
     assert names(tmp_path) == {"file"}
@@ -372,3 +372,16 @@ def test_what_is_not_a_folder_has_no_names(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     assert names_in(tmp_path) == ["a", "b"]
     assert names_in(tmp_path / "a") == names_in(tmp_path / "none") == []
+
+
+def test_a_folder_that_was_made_for_the_lock_alone_is_removed(tmp_path: Path) -> None:
+    kept, new = tmp_path / "kept", tmp_path / "new" / "below"
+    kept.mkdir()
+    for folder in (kept, new):
+        with locked(folder):
+            assert folder.is_dir()
+    assert kept.exists()
+    assert not new.exists()
+    with locked(new):
+        (new / "file").touch()
+    assert (new / "file").exists()

@@ -110,10 +110,11 @@ def synthetic(
     Writes English-German documents in which an earlier sentence decides how a later one is translated, and a
     contrastive suite of such sentences.
     """
-    from tram.files import check_folder_writable
+    from tram.files import check_folder_writable, locked
     from tram.synthetic import write_folder
     from tram.synthetic.threads import PHENOMENON_NAMES
 
     check_folder_writable(out)
-    write_folder(out, documents, distance, seed, phenomena=phenomenon or PHENOMENON_NAMES)
+    with locked(out):
+        write_folder(out, documents, distance, seed, phenomena=phenomenon or PHENOMENON_NAMES)
     print(out)

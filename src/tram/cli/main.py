@@ -1,61 +1,22 @@
-"""The `tram` command: its subcommands and their error handling.
+"""The `tram` command: error handling and signals.
 
-Each subcommand imports what it needs, so that `tram --help` stays fast.
+Subcommands are imported after the signal handlers are set, so that Ctrl-C prints one sentence from the start.
 """
 
 import io
+import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any, NoReturn
 
-import typer
+from tram.errors import InputError, RunError, one_line
 
-from tram.cli import analyze, bench, exports, imports, suite
-from tram.cli.console import join_option_values
-from tram.cli.data import prepare, stats, synthetic
-from tram.cli.evaluate import evaluate, score
-from tram.cli.serve import serve
-from tram.cli.splice import splice
-from tram.cli.train import train
-from tram.cli.translate import translate
-from tram.errors import InputError, RunError
-
-app = typer.Typer(
-    name="tram",
-    help="Translate whole documents with a small recurrent memory: prepare, train, translate, score.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: importing rich.markdown would double the start-up time
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(short_help="Translate files and keep their layout.")(translate)
-app.command(short_help="Serve translations over HTTP.")(serve)
-for command in (stats, prepare, train, evaluate, score, suite.contrast, synthetic, splice):
-    app.command()(command)
-app.add_typer(suite.app, name="suite")
-app.add_typer(analyze.app, name="analyze")
-app.add_typer(bench.app, name="bench")
-app.add_typer(imports.app, name="import")
-app.add_typer(exports.app, name="export")
-
-
-@app.callback(invoke_without_command=True)
-def _main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    if version:
-        from tram import __version__
-
-        print(f"tram {__version__}")
-        raise typer.Exit
-
-
-# click's UsageError: newer versions of typer bundle click, older ones import it
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+Handler = Callable[[int, FrameType | None], Any]
+SIGNALLED = 128  # plus the number of the signal: the exit code of what a signal ended
+OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
 
 
 class Stopped(BaseException):
@@ -65,73 +26,97 @@ class Stopped(BaseException):
         self.number = number
 
 
+def _handle_signals(handler: Handler) -> None:
+    """Set the handler of Ctrl-C and SIGTERM, unless they are ignored (nohup, or a job in the background)."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            try:
+                signal.signal(number, handler)
+            except ValueError:  # not in the main thread: the program that runs us handles signals
+                return
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the process at once: before and after a command there is nothing to clean up."""
+    os.write(2, b"tram: stopped\n")
+    os._exit(SIGNALLED + number)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Raise `Stopped`, so that temporary files and workers are cleaned up; the second signal does not wait for that."""
+    signal.signal(number, _end)
+    raise Stopped(number)
+
+
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Raise `Stopped` on the first SIGINT (Ctrl-C) or SIGTERM, so that temporary files and workers are cleaned up."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # the second one ends the process at once
-        raise Stopped(number)
-
-    before = {}
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) != signal.SIG_IGN:  # ignored: nohup, or a job in the background
-                before[number] = signal.signal(number, stop)
-    except ValueError:  # not in the main thread: the calling program handles signals
-        pass
+def _stoppable() -> Iterator[None]:
+    _handle_signals(_stop)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _handle_signals(_end)
 
 
-def _show_usage_error(error: Any) -> None:
+def _refuse_arguments(error: Any) -> NoReturn:
     """Print a usage error as one sentence; for a command without arguments, print its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return
+        sys.exit(2)
     command = "tram" if error.ctx is None else error.ctx.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
-    print(f"tram: {message}; see `{command} --help`", file=sys.stderr)
+    _fail(f"{message}; see `{command} --help`", 2)
 
 
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
+    _handle_signals(_end)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # print file names that are not valid UTF-8 unchanged
+    from tram.cli.app import UsageError, app
+    from tram.cli.console import join_option_values
+
     try:
-        with stoppable():
+        with _stoppable():
             code = app(join_option_values(sys.argv[1:]), prog_name="tram", standalone_mode=False)
+        if isinstance(code, int) and code > SIGNALLED:
+            _leave(code)
         sys.exit(code if isinstance(code, int) else 0)
     except UsageError as error:
-        _show_usage_error(error)
-        sys.exit(2)
+        _refuse_arguments(error)
     except InputError as error:
-        print(f"tram: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error), 2)
     except RunError as error:
-        print(f"tram: {error}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error), 1)
     except Stopped as signalled:
         print("tram: stopped", file=sys.stderr)
-        sys.exit(128 + signalled.number)
+        _leave(SIGNALLED + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
-        print(f"tram: {character} cannot be written as {error.encoding}; use UTF-8", file=sys.stderr)
-        sys.exit(2)
-    except MemoryError:
-        print("tram: out of memory; give less input or smaller settings", file=sys.stderr)
-        sys.exit(1)
+        _fail(f"{character} cannot be written as {error.encoding}; use UTF-8", 2)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+            raise
+        _fail("out of memory; give less input or smaller settings", 1)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:  # standard output on a full disk, for example
-        no_permission = isinstance(error, PermissionError)
-        remedy = "change its permissions" if no_permission else "free some space or choose another location"
-        print(f"tram: {error}; {remedy}", file=sys.stderr)
-        sys.exit(2)
+        denied = isinstance(error, PermissionError)
+        remedy = "change its permissions" if denied else "free some space or choose another location"
+        _fail(f"{error}; {remedy}", 2)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    print(f"tram: {one_line(sentence)}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit at once: everything is cleaned up, but Python would take a second to free what torch holds."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

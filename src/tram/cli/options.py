@@ -66,8 +66,8 @@ LengthPenalty = Annotated[
     float | None,
     typer.Option(
         "--length-penalty",
-        min=-100,
-        max=100,
+        min=-10,
+        max=10,
         callback=finite,
         help="Divide scores by length to this power. By default 1, or that of an imported model.",
     ),

@@ -49,12 +49,14 @@ def splice(
     In each small document, context decides a translation: a pronoun agrees with an earlier noun, the form of address
     stays the same, or a term keeps its translation.
     """
+    from tram.files import check_folder_writable, locked
     from tram.progress import Progress
     from tram.splice.folder import write_folder
 
     wanted = _parse_kinds(kinds, documents)
     corpora = pairs("--train", train)
-    with Progress("mining", unit="sentences") as progress:
+    check_folder_writable(out)
+    with locked(out), Progress("mining", unit="sentences") as progress:
         about = write_folder(
             out,
             corpora,

@@ -18,6 +18,7 @@ from tram.cli.options import (
     SourceCode,
     TargetCode,
     with_model_options,
+    writable,
 )
 from tram.errors import InputError
 from tram.progress import plain_warnings
@@ -194,7 +195,7 @@ class ProbeWords(StrEnum):
 
 Source = Annotated[Path, typer.Argument(help="Source documents.")]
 Target = Annotated[Path, typer.Argument(help="Their translations, aligned line by line.")]
-Out = Annotated[Path, typer.Argument(help="Suite to write (JSON lines).")]
+Out = Annotated[Path, typer.Argument(callback=writable, help="Suite to write (JSON lines).")]
 More = Annotated[
     list[str] | None,
     typer.Option("--add", metavar="SOURCE,TARGET", help="More documents; may be repeated."),

@@ -131,8 +131,10 @@ def _check_options(
         raise InputError(f"--plain and --format {format} contradict each other; give one of them")
     if glossary is not None and not verbatim:
         raise InputError("--glossary and --no-verbatim contradict each other; give one of them")
+    from tram.files import exists
+
     for source in given:  # before the first of them is translated
-        if source != STDIN and not Path(source).exists():
+        if source != STDIN and not exists(Path(source)):
             raise InputError(f"{source}: there is no such file; check the name")
 
 

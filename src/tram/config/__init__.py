@@ -55,6 +55,7 @@ __all__ = [
     "write_yaml",
 ]
 S = TypeVar("S", bound="Section")
+MAX_EXTENDED = 20  # files, each of which extends the next
 
 
 class WithContext(Section):
@@ -291,6 +292,8 @@ def read_extended(path: Path, extended_by: tuple[Path, ...] = ()) -> tuple[dict[
     except ValueError as error:
         raise InputError(f"{path}: `extends`: {error}; correct this key") from None
     chain = (*extended_by, path)
+    if len(chain) > MAX_EXTENDED:
+        raise InputError(f"{path}: ends a chain of {len(chain)} files with `extends`; put some of them together")
     if os.path.realpath(base_file) in {os.path.realpath(each) for each in chain}:
         cycle = " → ".join(map(str, (*chain, base_file)))
         raise InputError(f"{path}: `extends: {base}` is part of a cycle ({cycle}); remove this key")

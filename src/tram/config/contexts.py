@@ -149,7 +149,7 @@ class CompressiveConfig(ContextSection):
     kind: Literal["compressive"] = Field("compressive", description="Compressive Transformer")
     memory_length: Positive = Field(128, description="tokens before the sentence that every layer reads as they are")
     compressed_length: Positive = Field(128, description="compressed vectors of older tokens that every layer reads")
-    ratio: Annotated[int, Field(ge=1, le=10**6)] = Field(4, description="tokens that are compressed to one vector")
+    ratio: Annotated[int, Field(ge=1, le=1000)] = Field(4, description="tokens that are compressed to one vector")
     reconstruction: Annotated[float, Field(ge=0, le=1e6)] = Field(
         1.0, description="weight of the loss that trains the compression"
     )
@@ -163,7 +163,7 @@ class HANConfig(ContextSection):
     """Hierarchical attention (Miculicich et al. 2018) on top of the encoder, the decoder, or both (HAN_join)."""
 
     kind: Literal["han"] = Field("han", description="hierarchical attention network")
-    sentences: Annotated[int, Field(ge=1, le=1000)] = Field(3, description="earlier sentences that are read")
+    sentences: Annotated[int, Field(ge=1, le=100)] = Field(3, description="earlier sentences that are read")
     special: tuple[Annotated[int, Field(ge=0, le=10**9)], ...] = Field(
         (1, 2), max_length=1000, description="ids that are no words, such as start and end; their states are not read"
     )

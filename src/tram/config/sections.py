@@ -1,7 +1,7 @@
 """Building blocks of the settings: sections that refuse unknown keys, and bounded numbers."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -39,7 +39,15 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _accept_former_keys(cls, values: Any) -> Any:
-        return cls.with_current_keys(values) if isinstance(values, dict) else values
+        if not isinstance(values, dict):
+            return values
+        values = cls.with_current_keys(values)
+        for key, value in values.items():
+            if isinstance(value, bool) and key in cls.model_fields:
+                annotation = cls.model_fields[key].annotation
+                if bool not in (annotation, *get_args(annotation)):  # pydantic would read `updates: yes` as 1
+                    raise ValueError(f"{key}: true and false (in YAML also yes, no, on and off) are not valid here")
+        return values
 
     @classmethod
     def with_current_keys(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class GrowingArray:
         self.path = path
         self.dtype = np.dtype(dtype)
         self.length = 0
-        self._file: BinaryIO = path.open("wb")
+        path.unlink(missing_ok=True)  # whatever it is: a pipe would block, a link would lead elsewhere
+        self._file: BinaryIO = path.open("xb")
         self._write_header()
 
     def append(self, values: npt.ArrayLike) -> None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from tram.data.text_files import COMPRESSION_SUFFIXES, Lines, without_compression_suffix
 from tram.errors import InputError
+from tram.files import is_file
 
 Sides = Literal["source", "target", "both"]
 
@@ -217,7 +218,7 @@ class StartLines(Format):
         """Return the file with the start lines, compressed or not, if it exists."""
         index = cls.index_path(path)
         candidates = [index, *(index.with_name(index.name + suffix) for suffix in COMPRESSION_SUFFIXES)]
-        return next((candidate for candidate in candidates if candidate.is_file()), None)
+        return next((candidate for candidate in candidates if is_file(candidate)), None)
 
     @classmethod
     def require_index(cls, path: Path) -> Path:

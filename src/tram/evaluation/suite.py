@@ -17,6 +17,7 @@ from tram.errors import InputError
 from tram.evaluation.agreement import AgreementItem
 from tram.evaluation.contexts import others
 from tram.evaluation.expected import ExpectedItem
+from tram.files import exists
 
 AnyItem = TypeVar("AnyItem", bound=BaseModel)
 SHIPPED = Path(__file__).parent / "suites"
@@ -84,7 +85,7 @@ def read_suite(path: Path | str) -> list[ContrastiveItem]:
 def find_suite(path: Path | str) -> Path:
     """Return the file of a suite: a path, or the name of one that ships with tram (`agreement`)."""
     shipped = SHIPPED / f"{path}.jsonl"
-    return shipped if not Path(path).exists() and shipped.is_file() else Path(path)
+    return shipped if not exists(Path(path)) and shipped.is_file() else Path(path)
 
 
 def read_items(path: Path | str) -> list[ContrastiveItem] | list[ExpectedItem] | list[AgreementItem]:

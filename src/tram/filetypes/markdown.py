@@ -73,7 +73,7 @@ class _MarkdownPart(HtmlWriter):
         # A stray mark in the text of an image can pair with one outside of it, so it is escaped at once.
         for level in range(1 if "image" in block.data else 0, 3):
             written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
-            content, raw = ("".join(parts) for parts in zip(*written, strict=True))
+            content, raw = ("".join(each[way] for each in written) for way in (0, 1))
             if self._reads_as(raw if "cell" in block.data else content, events, block.data, level):
                 return raw
         return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language

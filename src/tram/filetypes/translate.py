@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tram.errors import InputError
-from tram.files import replacing
+from tram.files import exists, replacing
 from tram.filetypes.base import (
     FIRST_PLACEHOLDER,
     PLACEHOLDERS,
@@ -94,7 +94,7 @@ def translate_file(
     options: ReadOptions | None = None,
 ) -> FileReport:
     """Translate a file into another one; the original is never written to."""
-    if output.exists() and path.exists() and output.samefile(path):
+    if exists(output) and exists(path) and output.samefile(path):
         raise InputError(f"{output}: is the original; choose another name for the translation")
     document = open_file(path, format, options)
     content, report = translate_document(document, translate)

@@ -11,7 +11,6 @@ Folders of version 1 had one projection for queries, keys and values; `converted
 
 import copy
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from tram.config import ModelConfig, Positive, Section, checked, write_yaml
 from tram.errors import InputError
 from tram.files import exists, names_in, replacing_folder
+from tram.measuring import available_memory
 from tram.model.quantised import SCALE, int8_shapes, int8_tensors, is_quantised, matrices, quantise
 from tram.model.tensors import check_shapes, load_tensors, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
@@ -218,8 +218,13 @@ def read_model_file(folder: Path) -> ModelFile:
 
 def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
+    return weights(_empty_model(config, vocabulary))
+
+
+def _empty_model(config: ModelConfig, vocabulary: int) -> Transformer:
+    """Return a model whose tensors have shapes but no values."""
     with torch.device("meta"), _WithoutRandomValues():
-        return weights(Transformer(config, vocabulary))
+        return Transformer(config, vocabulary)
 
 
 class _WithoutRandomValues(TorchFunctionMode):
@@ -246,13 +251,18 @@ class _WithoutValues(_WithoutRandomValues):
         return super().__torch_function__(function, types, args, kwargs)
 
 
-def check_memory(config: ModelConfig, vocabulary: int) -> None:
-    """Refuse a new model that is larger than the memory of this machine."""
-    size = 4 * sum(value.numel() for value in parameter_shapes(config, vocabulary).values())
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else size
+def check_memory(config: ModelConfig, vocabulary: int, copies: int = 1) -> None:
+    """Refuse a new model that is larger than the memory that this process may use.
+
+    copies: of the parameters, in training for gradients and the state of the optimiser.
+    """
+    model = _empty_model(config, vocabulary)
+    parameters = sum(value.numel() for value in weights(model).values())
+    size = 4 * (copies * parameters + sum(value.numel() for value in model.buffers()))
+    available = available_memory()
     if size > available:
         raise InputError(
-            f"a model with these settings takes {size / 1e9:,.0f} GB, this machine has {available / 1e9:,.0f} GB; "
+            f"a model with these settings takes {size / 1e9:,.1f} GB, this process may use {available / 1e9:,.1f} GB; "
             "choose smaller sizes in the config"
         )
 

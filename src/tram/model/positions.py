@@ -6,6 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+ROWS = 4096  # encoded at a time: double precision takes several times the memory of the table
+
 
 def table(wave: Callable[[Tensor, int], Tensor], rows: int, width: int) -> Tensor:
     """Return the encodings of the first positions: (rows, width), in the default precision.
@@ -14,7 +16,8 @@ def table(wave: Callable[[Tensor, int], Tensor], rows: int, width: int) -> Tenso
     """
     if torch.get_default_device().type == "meta":
         return torch.empty(rows, width)
-    return wave(torch.arange(rows), width).to(torch.get_default_dtype())
+    parts = (torch.arange(start, min(start + ROWS, rows)) for start in range(0, rows, ROWS))
+    return torch.cat([wave(places, width).to(torch.get_default_dtype()) for places in parts])
 
 
 def sinusoids(places: Tensor, width: int) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tram.errors import InputError
 from tram.files import regular_file
+from tram.measuring import available_memory
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -30,6 +31,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
     """Return the tensors of a safetensors file; raise InputError if it is damaged."""
+    regular_file(path, available_memory())  # a file of zeros can be of any size
     tensors = _read(path, device, lambda file, name: file.get_tensor(name))
     check_finite(path, tensors)
     return tensors

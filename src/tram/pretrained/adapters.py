@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tram.config import Config, ContextConfig, FinetuneConfig, ModelConfig, Section, checked
 from tram.errors import InputError
-from tram.files import exists, replacing_folder, write_json
+from tram.files import exists, is_file, replacing_folder, write_json
 from tram.model.folder import (
     WEIGHTS,
     find_model,
@@ -106,19 +106,19 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
 
 def start_of(run: Path) -> Path | None:
     """Return the model that a run's second stage started from, if it is still there."""
-    if not (run / "config.yaml").exists() or (run / WEIGHTS).exists():
+    if not exists(run / "config.yaml") or exists(run / WEIGHTS):
         return None
     finetune: FinetuneConfig | None = Config.load(run / "config.yaml").finetune
     if finetune is None or str(finetune.start) == "nothing":
         return None
     start = run / "train" / "model" if str(finetune.start) == "train" else finetune.start
-    return find_model(start) if start.exists() else None
+    return find_model(start) if exists(start) else None
 
 
 def read_adapter(folder: Path) -> AdapterFile:
     """Return the contents of an adapter's memory_config.json."""
     path = folder / CONFIG_FILE
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(
             f"{folder}: is not an adapter (no {CONFIG_FILE}); give a folder written by `tram export adapter`"
         )

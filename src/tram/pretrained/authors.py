@@ -11,12 +11,12 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tram.config import ContextSide, MemoryConfig, ModelConfig
+from tram.config import ContextSide, ModelConfig, checked
 from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
@@ -31,7 +31,7 @@ from tram.pretrained.names import (
     foreign_names,
 )
 from tram.pretrained.subword_files import read_text_pipeline
-from tram.pretrained.torch_files import load_torch_file
+from tram.pretrained.torch_files import checked_tensors, load_torch_file
 from tram.text.languages import check_language
 from tram.text.pipeline import TextPipeline
 
@@ -144,19 +144,13 @@ class StateDict:
 
 def read_state_dict(path: Path) -> StateDict:
     """Read the state dict of a file, or the one under its key `state_dict` or `model`, with uniform names."""
-    loaded = load_torch_file(path, "give a file made by torch.save(model.state_dict(), FILE)")
+    remedy = "give a file made by torch.save(model.state_dict(), FILE)"
+    found = load_torch_file(path, remedy)
     for key in ("state_dict", "model"):
-        if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
-            loaded = loaded[key]
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            found = found[key]
             break
-    if not isinstance(loaded, dict) or not loaded or not all(isinstance(name, str) for name in loaded):
-        raise InputError(f"{path}: contains no state dict; give a file made by torch.save(model.state_dict(), FILE)")
-    for name, value in loaded.items():
-        if not isinstance(value, Tensor) or value.is_meta or value.layout != torch.strided or value.is_quantized:
-            raise InputError(
-                f"{path}: `{name}` is not a tensor with values; "
-                "give a file made by torch.save(model.state_dict(), FILE)"
-            )
+    loaded = checked_tensors(path, found, remedy)
     # A wrapper around the authors' model prefixes all names with `model.`, even those that already begin with it.
     if all(name.startswith("model.") for name in loaded) and any(name.startswith("model.model.") for name in loaded):
         loaded = {name.removeprefix("model."): value for name, value in loaded.items()}
@@ -220,22 +214,23 @@ def read_config(state: StateDict, heads: int, side: ContextSide) -> ModelConfig:
     if positions < 3:
         raise InputError(f"{state.path}: `{table}` is too small for a sentence of one token; use another checkpoint")
     bias = OUTPUT_BIAS in state.tensors and bool(state.tensor(OUTPUT_BIAS, 1, vocabulary).any())
-    return ModelConfig(
-        d_model=d_model,
-        heads=heads,
-        feed_forward=len(state.tensor("model.encoder.layers.0.fc1.weight", None, d_model)),
-        encoder_layers=state.layers("encoder"),
-        decoder_layers=state.layers("decoder"),
-        position_offset=POSITION_OFFSET,
-        max_positions=positions,
-        max_length=min(128, positions),
-        output_bias=bias,
-        context=read_memory_config(state, side),
-    )
+    settings = {
+        "d_model": d_model,
+        "heads": heads,
+        "feed_forward": len(state.tensor("model.encoder.layers.0.fc1.weight", None, d_model)),
+        "encoder_layers": state.layers("encoder"),
+        "decoder_layers": state.layers("decoder"),
+        "position_offset": POSITION_OFFSET,
+        "max_positions": positions,
+        "max_length": min(128, positions),
+        "output_bias": bias,
+        "context": read_memory_settings(state, side),
+    }
+    return checked(ModelConfig, settings, str(state.path))
 
 
-def read_memory_config(state: StateDict, side: ContextSide) -> MemoryConfig | None:
-    """Return the config of the memory on the given sides; None if the whole model has no memory unit."""
+def read_memory_settings(state: StateDict, side: ContextSide) -> dict[str, Any] | None:
+    """Return the settings of the memory on the given sides; None if the whole model has no memory unit."""
     if not any(state.memory_layers(stack) for stack in STACKS["both"]):
         return None
     memory_layers = {stack: state.memory_layers(stack) for stack in STACKS[side]}
@@ -255,8 +250,8 @@ def read_memory_config(state: StateDict, side: ContextSide) -> MemoryConfig | No
     learned = [any(SLOT_TABLE.fullmatch(name) and name.startswith(unit) for name in state.tensors) for unit in units]
     if any(learned) and not all(learned):
         raise InputError(f"{state.path}: only some memory units have learned slot positions; use another checkpoint")
-    positions: Literal["learned", "sinusoidal"] = "learned" if all(learned) else "sinusoidal"
-    return MemoryConfig(slots=slots, side=side, layers=layers, positions=positions)
+    positions = "learned" if all(learned) else "sinusoidal"
+    return {"kind": "memory", "slots": slots, "side": side, "layers": layers, "positions": positions}
 
 
 def common_layer_numbers(stacks: list[tuple[set[int], int]]) -> tuple[int, ...] | None:

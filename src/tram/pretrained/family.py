@@ -94,7 +94,7 @@ def search_defaults(files: ModelFiles) -> SearchDefaults:
     beam, penalty = files.generation("num_beams"), files.generation("length_penalty")
     return SearchDefaults(
         beam=beam if isinstance(beam, int) and 1 <= beam <= 1000 else None,
-        length_penalty=float(penalty) if isinstance(penalty, int | float) and abs(penalty) <= 100 else None,
+        length_penalty=float(penalty) if isinstance(penalty, int | float) and abs(penalty) <= 10 else None,
     )
 
 

@@ -89,13 +89,13 @@ class ModelFiles:
 
     def small_files(self) -> dict[str, bytes]:
         """Return the contents of configs and tokeniser files, which a model folder of tram keeps."""
-        paths = {path for path in small_paths(self.folder) if path.is_file() and not path.name.endswith(INDEX)}
+        paths = {path for path in small_paths(self.folder) if files.is_file(path) and not path.name.endswith(INDEX)}
         return {path.name: path.read_bytes() for path in sorted(paths)}
 
     def require(self, *names: str) -> None:
         """Refuse a folder that lacks one of these files."""
         for name in names:
-            if not (self.folder / name).is_file():
+            if not files.is_file(self.folder / name):
                 raise InputError(f"{self.folder / name}: is missing; copy it from the original model")
 
 
@@ -107,8 +107,8 @@ def small_paths(folder: Path) -> set[Path]:
 def find_model_files(source: str, revision: str | None = None) -> ModelFiles:
     """Return the files of a folder or a repository."""
     folder, commit = Path(source), None
-    if not folder.is_dir():
-        if folder.exists() or not REPOSITORY.fullmatch(source):
+    if not files.is_folder(folder):
+        if files.exists(folder) or not REPOSITORY.fullmatch(source):
             raise InputError(f"{source}: is neither a folder nor the name of a repository such as Helsinki-NLP/opus-mt")
         folder = fetch(source, revision)
         commit = folder.name

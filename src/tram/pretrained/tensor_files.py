@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 
 from tram.errors import InputError
-from tram.files import read_json
+from tram.files import exists, read_json
 from tram.model.tensors import check_finite, tensor_shapes
-from tram.pretrained.torch_files import can_be_mapped, load_torch_file, release
+from tram.pretrained.torch_files import can_be_mapped, checked_tensors, load_torch_file, release
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -95,10 +95,9 @@ class TorchFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        loaded = load_torch_file(path, "give the model's own weights", mmap=True)
-        if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
-            raise InputError(f"{path}: is not a state dict; {AGAIN}")
-        self._tensors: dict[str, Tensor] = loaded
+        remedy = "give the model's own weights"
+        loaded = checked_tensors(path, load_torch_file(path, remedy, mmap=True), remedy)
+        self._tensors = loaded
         self._is_mapped = can_be_mapped(path)
         self.entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in loaded.items()}
 
@@ -140,10 +139,10 @@ class Tensors:
 def open_tensors(folder: Path) -> Tensors:
     """Return the weights in a folder: safetensors in preference to PyTorch files, one file or shards."""
     for name in (SAFETENSORS, TORCH):
-        if (folder / name).exists():
+        if exists(folder / name):
             file = _open(folder / name)
             return Tensors([file], dict.fromkeys(file.entries, file))
-        if (folder / (name + INDEX)).exists():
+        if exists(folder / (name + INDEX)):
             return _open_shards(folder, folder / (name + INDEX))
     raise InputError(f"{folder}: has neither {SAFETENSORS} nor {TORCH}; give a folder with the weights of a model")
 
@@ -158,7 +157,7 @@ def _open_shards(folder: Path, index: Path) -> Tensors:
         names = sorted({Path(str(place)).name for place in places.values()})
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         raise InputError(f"{index}: is not an index of shards; {AGAIN}") from None
-    if missing := [name for name in names if not (folder / name).exists()]:
+    if missing := [name for name in names if not exists(folder / name)]:
         raise InputError(
             f"{folder / missing[0]}: this shard of the weights is missing; copy it from the original model"
         )

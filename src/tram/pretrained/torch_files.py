@@ -39,6 +39,25 @@ def load_torch_file(path: Path, remedy: str, mmap: bool = False) -> Any:
         raise InputError(f"{path}: is damaged or not a PyTorch file; use another copy") from error
 
 
+def checked_tensors(path: Path, found: Any, remedy: str) -> dict[str, Tensor]:
+    """Return the tensors of a loaded file by their names; refuse anything else, and tensors that lack values.
+
+    A tensor can be without values (device `meta`), or repeat a few of them so often that no memory holds them all.
+    """
+    if not isinstance(found, dict) or not found or not all(isinstance(name, str) for name in found):
+        raise InputError(f"{path}: contains no state dict; {remedy}")
+    for name, value in found.items():
+        if not isinstance(value, Tensor) or not _has_values(value):
+            raise InputError(f"{path}: `{name}` is not a tensor with values; {remedy}")
+    return found
+
+
+def _has_values(tensor: Tensor) -> bool:
+    if tensor.is_meta or tensor.layout != torch.strided or tensor.is_quantized:
+        return False
+    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+
+
 def can_be_mapped(path: Path) -> bool:
     """Return whether the file is in the format that can be mapped; files before PyTorch 1.6 cannot."""
     with path.open("rb") as file:

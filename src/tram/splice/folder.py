@@ -12,7 +12,6 @@ from random import Random
 from typing import Any, Literal, Protocol, get_args
 
 from tram.data.corpus import ParallelDocument, write_parallel
-from tram.errors import InputError
 from tram.files import write_json, write_text
 from tram.splice.address import AddressDocuments
 from tram.splice.mining import Mined, mine
@@ -73,20 +72,16 @@ def write_folder(
     max_characters: the longest source sentence that is used
     replaced: share of the sentences with "it" in which it replaces a noun phrase
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder to write to")
     rules = load_rules(*languages)
     mined = mine(corpora, rules, max_characters, tuple(wanted), format, advance)
-    counts: dict[str, dict[str, int]] = {}
-    together: list[ParallelDocument] = []
+    made: dict[str, list[ParallelDocument]] = {}  # all of them before the first is written: a kind may be refused
     for kind in wanted:
         maker = _maker(kind, mined, rules, replaced)
         count = min(wanted[kind], maker.most) if isinstance(maker, TermDocuments) else wanted[kind]
-        documents = list(maker.make(count, seed))
-        counts[kind] = _write(out, kind, documents, languages)
-        together += documents
-    Random(seed).shuffle(together)
-    counts["train"] = _write(out, "train", together, languages)
+        made[kind] = list(maker.make(count, seed))
+    made["train"] = [document for documents in made.values() for document in documents]
+    Random(seed).shuffle(made["train"])
+    counts = {name: _write(out, name, documents, languages) for name, documents in made.items()}
     found = _found(mined, wanted)
     about = {"documents": counts, "found": found, "seed": seed, "max_characters": max_characters, "replaced": replaced}
     write_json(out / "counts.json", about)

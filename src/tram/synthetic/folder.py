@@ -67,8 +67,6 @@ def write_folder(
     items_per_cell: items of the suite per phenomenon and distance
     phenomena: names of those that occur in documents and suite
     """
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; give a folder to write to")
     if documents < 1:
         raise InputError(f"documents={documents}: give 1 or more")
     distances = None if distance is None else (distance,)

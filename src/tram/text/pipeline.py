@@ -19,7 +19,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError
-from tram.files import bytes_fingerprint, fingerprint, read_text, replacing, write_text
+from tram.files import bytes_fingerprint, fingerprint, is_folder, read_text, replacing, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.languages import short_code
 from tram.text.moses import moses
@@ -269,7 +269,7 @@ def _tokenize(sentences: Iterable[str], language: str) -> list[list[str]]:
 
 def _file_path(path: Path) -> Path:
     """Return the path of text.json, given that path or its folder."""
-    return path if path.suffix == ".json" and not path.is_dir() else path / "text.json"
+    return path if path.suffix == ".json" and not is_folder(path) else path / "text.json"
 
 
 def _bpe(file: _File, path: Path) -> BPE | WordEndBPE:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tram.errors import InputError
-from tram.files import bytes_fingerprint
+from tram.files import MAX_TEXT, bytes_fingerprint, regular_file
 from tram.text.languages import find_language, short_code
 from tram.text.sentencepieces import SentencePieces
 from tram.text.special_ids import PAD, SpecialIds
@@ -81,7 +81,7 @@ class SearchDefaults(Data):
     """Default search settings of the model; None: tram's default."""
 
     beam: int | None = Field(None, ge=1, le=1000)
-    length_penalty: float | None = Field(None, ge=-100, le=100)
+    length_penalty: float | None = Field(None, ge=-10, le=10)
 
 
 class Origin(Data):
@@ -160,9 +160,10 @@ class PretrainedText(Data):
             if Path(name).name != name:
                 raise InputError(f"{folder}: text.json names the file {name!r}, which is not a plain name; {AGAIN}")
             try:
-                contents[name] = path.read_bytes()
-            except OSError as error:
-                raise InputError(f"{path}: cannot be read ({error.strerror}); {AGAIN}") from None
+                contents[name] = regular_file(path, MAX_TEXT).read_bytes()
+            except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+                reason = getattr(error, "strerror", None) or error
+                raise InputError(f"{path}: cannot be read ({reason}); {AGAIN}") from None
             if bytes_fingerprint(contents[name]) != expected:
                 raise InputError(f"{path}: is not the file that text.json was written with; {AGAIN}")
         return contents

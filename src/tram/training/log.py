@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.config import Config, TrainConfig
-from tram.files import exists, parse_json, regular_file, write_text
+from tram.files import MAX_TEXT, exists, parse_json, regular_file, write_text
 from tram.training.checkpoints import Standing
 
 
@@ -44,7 +44,7 @@ class Metrics:
         self._board: Any = None
         if not active:
             return
-        text = regular_file(path).read_text(encoding="utf-8", errors="replace") if exists(path) else ""
+        text = regular_file(path, MAX_TEXT).read_text(encoding="utf-8", errors="replace") if exists(path) else ""
         write_text(path, "".join(line + "\n" for line in text.split("\n") if 0 < _update_of(line) <= update))
         self._file = path.open("a", encoding="utf-8")
         self._board = tensorboard(path.parent / "tensorboard", update)

@@ -28,6 +28,7 @@ def train(config: Config) -> Path:
     """
     accelerator = make_accelerator()
     data = PreparedData.open(config.data)
+    data.text()  # the model folder needs it at the end; refuse a damaged one now
     stages = [stage for stage in (config.train, config.finetune) if stage is not None]
     with ExitStack() as stack:
 
@@ -37,6 +38,10 @@ def train(config: Config) -> Path:
             remember_config(config)
             if not exists(config.output / DATA):
                 write_json(config.output / DATA, {"key": data.key})
+
+            for stage in stages:
+                if not finished(config, stage):
+                    start_of(config, stage)  # refuses a start that does not exist before the first stage is trained
 
         on_main(accelerator, begin)
         for stage in stages:

@@ -17,9 +17,10 @@ from torch import nn
 
 from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, with_context
 from tram.data.arrays import PreparedData
+from tram.data.corpus import read_parallel
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
-from tram.files import exists
+from tram.files import exists, regular_file
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -73,6 +74,8 @@ class Trainer:
         self.data = data
         self.folder = folder
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
+        watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
+        self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
         self.accelerator = make_accelerator()
         self.precision = Precision(stage.precision, self.accelerator.device)
         self.model, self.new = self.make_model(first)
@@ -93,7 +96,8 @@ class Trainer:
         """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
         torch.manual_seed(self.config.seed)
         settings = on_main(self.accelerator, lambda: self.model_settings(first))
-        check_memory(settings, self.data.vocabulary)
+        is_frozen = isinstance(self.stage_config, FinetuneConfig) and self.stage_config.freeze != "none"
+        check_memory(settings, self.data.vocabulary, copies=1 if is_frozen else 3)  # weights, gradients, momentum
         model = Transformer(settings, self.data.vocabulary)
         loaded: set[str] = set()
         if first is not None:
@@ -119,6 +123,12 @@ class Trainer:
             settings = with_context(settings, self.stage_config.context, str(first or "finetune"))
             unit = self.stage_config.unit or settings.unit
         settings = checked(ModelConfig, settings.model_dump() | {"unit": unit}, str(first or "model"))
+        needed = self.data.source_vocabulary or self.data.vocabulary
+        if (settings.source_vocabulary or self.data.vocabulary) < needed:
+            raise InputError(
+                f"{first or 'model'}: source_vocabulary is {settings.source_vocabulary}, but the source of "
+                f"{self.data.folder} has {needed:,} ids; set it to {needed} or more"
+            )
         units_of(settings, self.data.special, str(self.data.folder))  # refuses data without a separator
         return settings
 
@@ -277,13 +287,11 @@ class Trainer:
         """Return the s-BLEU of greedy translations of the held-out documents; every process translates them all."""
         from sacrebleu.metrics.bleu import BLEU
 
-        from tram.data.corpus import read_parallel
         from tram.translation.translator import Translator
 
-        documents = list(read_parallel(self.data.folder / "held.jsonl"))
         translator = Translator(self.model, self.data.text(), beam=1, guards=False)
-        hypotheses = translator.translate_documents(document.source for document in documents)
-        references = [sentence for document in documents for sentence in document.target]
+        hypotheses = translator.translate_documents(document.source for document in self.held_text)
+        references = [sentence for document in self.held_text for sentence in document.target]
         score = BLEU().corpus_score([sentence for document in hypotheses for sentence in document], [references])
         return float(score.score)
 

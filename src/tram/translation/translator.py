@@ -50,7 +50,7 @@ from tram.translation.unit_lockstep import UnitLockstep, sentence_count
 
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
-MAX_PENALTY = 100.0
+MAX_PENALTY = 10.0  # with more, the power of a long translation is no number
 BEAM = 5
 BATCH = 32  # sentences, or documents, translated at once
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that ships with tram

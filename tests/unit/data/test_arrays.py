@@ -1,6 +1,7 @@
 """Prepared ids on disk: what is written comes back, and a damaged folder is refused."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -217,3 +218,17 @@ def test_prepare_repairs_a_damaged_folder(corpus: Corpus, prepared: Path, tmp_pa
     about = prepare(folder, [corpus.train], [corpus.dev], PrepareSettings(merges=60, held_out=0.1), workers=1)
     assert "skipped" not in about
     assert contents(folder) == contents(prepared)
+
+
+def test_what_a_kill_or_someone_else_left_is_not_written_through(tmp_path: Path) -> None:
+    """A pipe would block, and a link would lead elsewhere."""
+    other = tmp_path / "other"
+    other.write_text("unchanged")
+    (tmp_path / "train.source.ids.npy").symlink_to(other)
+    os.mkfifo(tmp_path / "train.documents.npy")
+    writer = SplitWriter(tmp_path, "train", 100)
+    writer.add([[1, 2]], [[3]])
+    writer.close()
+    assert other.read_text() == "unchanged"
+    assert np.load(tmp_path / "train.source.ids.npy").tolist() == [1, 2]
+    assert np.load(tmp_path / "train.documents.npy").tolist() == [0, 1]

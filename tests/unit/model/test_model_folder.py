@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import resource
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -323,7 +325,7 @@ def test_sizes_of_a_damaged_config_are_compared_before_memory_is_allocated(
 
 def test_a_model_beyond_the_memory_of_the_machine_is_refused() -> None:
     check_memory(tiny_config(), VOCABULARY)
-    with pytest.raises(InputError, match="this machine has"):
+    with pytest.raises(InputError, match="this process may use"):
         check_memory(tiny_config(d_model=2**16, feed_forward=2**20, encoder_layers=400), 10**9)
 
 
@@ -334,3 +336,22 @@ def test_a_folder_of_a_newer_tram_says_so_whatever_else_it_has(folder: Path) -> 
     path.write_text(path.read_text().replace("version: 2", "version: 3"))
     with pytest.raises(InputError, match="newer tram"):
         load_model(folder)
+
+
+def test_the_limit_on_a_process_counts_and_so_do_tables_that_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(positions="sinusoidal", max_positions=10**6)
+    check_memory(config, VOCABULARY)
+    in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (in_use + 10**6 * config.d_model, -1))
+    check_memory(tiny_config(), VOCABULARY)
+    with pytest.raises(InputError, match="choose smaller sizes"):
+        check_memory(config, VOCABULARY)
+
+
+def test_a_file_of_zeros_beyond_the_memory_is_not_read(tmp_path: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}}).encode()
+    path = tmp_path / "sparse.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + 2**42)  # takes no room on the disk
+    with pytest.raises(InputError, match="is larger than"):
+        load_tensors(path)

@@ -252,6 +252,18 @@ def test_common_layer_numbers_denote_the_layers_of_both_stacks(encoder: int, dec
     assert [({n % layers for n in found}, layers) for layers in (encoder, decoder)] == sides
 
 
+def test_sizes_that_no_model_has_are_refused(tmp_path: Path) -> None:
+    rows = {"shared": 12, "encoder.embed_positions": 20, "encoder.layers.0.fc1": 4, "decoder.layers.0.fc1": 4}
+    state = {f"model.{name}.weight": torch.zeros(count, 9) for name, count in rows.items()}
+    assert "must be even" in refused(tmp_path, state, heads=3)
+
+
+def test_a_tensor_that_repeats_a_few_values_beyond_all_memory_is_refused(tmp_path: Path) -> None:
+    """A few bytes of a file can describe a tensor of any size: its strides are zero."""
+    state = SMALL | {"model.shared.weight": torch.zeros(1).expand(10**6, 10**6)}
+    assert "`model.shared.weight` is not a tensor with values" in refused(tmp_path, state)
+
+
 @pytest.mark.parametrize("content", [torch.ones(2), [1, 2], {}, {1: torch.ones(2)}, {"state_dict": {}}])
 def test_a_file_without_a_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
     assert "contains no state dict" in refused(tmp_path, content)

@@ -1,6 +1,7 @@
 """What `tram import hf` accepts, what it refuses in one sentence, and what it says about a model."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -121,6 +122,17 @@ def test_a_mapped_file_can_be_read_again(tmp_path: Path) -> None:
     tensors = open_tensors(tmp_path)
     for name, expected in (("mapped", values), ("turned", values.reshape(3, -1).T.reshape(-1)), ("mapped", values)):
         assert torch.equal(torch.cat([block.clone() for block in tensors.blocks(name)]), expected)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.zeros(1).expand(2**40), torch.zeros(2, device="meta"), torch.zeros(2).to_sparse(), 1.5],
+    ids=["repeated", "meta", "sparse", "number"],
+)
+def test_a_pytorch_file_with_something_else_than_values_is_refused(tensor: Any, tmp_path: Path) -> None:
+    torch.save({"good": torch.zeros(2), "bad": tensor}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="`bad` is not a tensor with values"):
+        open_tensors(tmp_path)
 
 
 def test_shapes_of_a_model_need_no_compiler() -> None:
@@ -318,6 +330,18 @@ def test_a_changed_tokeniser_file_of_a_model_folder_is_refused(marian: Path, tmp
         Translator.load(tmp_path / "out")
     place.unlink()
     with pytest.raises(InputError, match=r"vocab\.json: cannot be read"):
+        Translator.load(tmp_path / "out")
+    os.mkfifo(place)  # would block
+    with pytest.raises(InputError, match=r"vocab\.json: is a named pipe"):
+        Translator.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_a_tokeniser_file_with_an_impossible_name_is_refused(name: str, marian: Path, tmp_path: Path) -> None:
+    import_hf(str(marian), tmp_path / "out")
+    place = tmp_path / "out" / "text.json"
+    place.write_text(json.dumps(json.loads(place.read_text().replace('"vocab.json"', json.dumps(name)))))
+    with pytest.raises(InputError, match=r"cannot be read|pipeline"):
         Translator.load(tmp_path / "out")
 
 

@@ -287,7 +287,7 @@ def test_sizes_of_the_search_have_bounds(name: str, value: object, prepared: Pat
         translator.translate(["A small fox sings."])
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e6, "1"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e6, -11, "1"])
 def test_a_length_penalty_is_a_small_number(value: Any, prepared: Path) -> None:
     translator = make_translator(prepared)
     with pytest.raises(InputError, match="length penalty"):

@@ -305,7 +305,8 @@ def sparsemax(scores: Tensor, allowed: Tensor) -> Tensor:
 
     Only what is allowed counts; where nothing is, the result is without meaning.
     """
-    shifted = scores - scores.masked_fill(~allowed, -torch.inf).amax(-1, keepdim=True).clamp(min=-1e30)
+    best = scores.masked_fill(~allowed, -torch.inf).amax(-1, keepdim=True)
+    shifted = scores - best.clamp(min=torch.finfo(scores.dtype).min)
     shifted = torch.where(allowed, shifted, -2.0)  # 1 or more below the best is outside of the support
     ordered = shifted.sort(-1, descending=True).values
     sums = ordered.cumsum(-1)
