@@ -16,7 +16,7 @@ from tram.files import write_text
 
 REAL = {"opendocs": 600, "dialogue": 600, "prose": 500}  # windows of each corpus
 SPLICED = {"pronouns": 1_800, "address": 900}  # documents of each kind
-TEST, SENTENCES = ("opendocs", "dialogue", "prose", "conversation-nc"), 350  # of each corpus, or a few more
+TEST, SENTENCES = ("opendocs", "dialogue", "prose", "conversation-nc"), 250  # of each corpus, or a few more
 SIZES = (8, 12, 24)  # sentences of a window
 SHORTEST, LONGEST = 4, 60  # sentences of a document of the test
 MAX_CHARACTERS = 300  # of a source sentence of a window

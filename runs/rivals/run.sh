@@ -51,7 +51,7 @@ if [ -n "$data" ]; then
     tram prepare "$real/prepared" --text "$real/sentence" --train "$real/train.en" "$real/train.de" --held-out 0.05
     for system in sentence $(systems); do
         [ "$system" = sentence ] || python runs/rivals/train.py "$recipe" "$system" "$real"
-        [ -e "$real/$system.jsonl" ] || tram evaluate "$real/test.en" "$real/test.de" --model "$real/$system" --beam 2 \
+        [ -e "$real/$system.jsonl" ] || tram evaluate "$real/test.en" "$real/test.de" --model "$real/$system" --beam 1 \
             --measures address --no-perplexity --json "$real/$system.json" --hypothesis "$real/$system.jsonl"
         [ -e "$real/$system.pronouns.json" ] || tram contrast "$real/pronouns.jsonl" --model "$real/$system" \
             --context own --json "$real/$system.pronouns.json"

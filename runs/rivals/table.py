@@ -53,9 +53,9 @@ LONGER = """\
 Systems that had learnt little after the updates of the recipe, trained for more of them. They are in none of the tables
 above, and the others were not trained as long."""
 BESIDE = """\
-The paper's numbers are BLEU of transformer-base models that were trained to their end on three corpora. Ours are those of
-much smaller models after short trainings: the percentage of right items of the generated suite, and BLEU on the real
-documents above. Only the order of systems can be compared, not the numbers."""
+The paper's numbers are BLEU of transformer-base models that were trained to their end on three corpora. Ours are
+those of much smaller models after short trainings: the percentage of right items of the generated suite, and BLEU
+on the real documents above. Only the order of systems can be compared, not the numbers."""
 
 
 def read_files(folder: Path) -> dict[str, dict[str, Any]]:
