@@ -18,7 +18,7 @@ Differences from the control with 95% intervals (paired bootstrap over documents
 percentage points; bold where the interval does not contain zero."""
 INTRODUCTION = """\
 One translator for all: the sentence model inside the one that ships with tram, which each system is finetuned from,
-on the same documents and, as nearly as batches allow, the same number of target tokens (`configs/real-rivals.yaml`):
+on the same documents and, as nearly as batches allow, the same number of target tokens (`runs/rivals/real.yaml`):
 windows of help pages, dialogues and prose, and documents spliced from their sentences (`tram splice`), in which a
 pronoun or the form of address depends on an earlier sentence. Translated greedily: {documents:,} whole documents
 with {sentences:,} sentences, about as many of help pages, dialogues, prose and everyday conversations. Form of

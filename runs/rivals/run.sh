@@ -39,7 +39,7 @@ say "4  Measure training and decoding, all systems side by side"
 python runs/rivals/costs.py "$recipe" "$out" "$results/costs"
 
 if [ -n "$data" ]; then
-    real=$out/real recipe=configs/real-rivals.yaml
+    real=$out/real recipe=runs/rivals/real.yaml
     say "5  Real documents: every system from one sentence model, translations of the test documents ($real)"
     corpora=()
     for corpus in opendocs dialogue prose; do
