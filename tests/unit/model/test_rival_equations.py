@@ -2,11 +2,13 @@
 
 Each test runs a whole model over documents of different lengths side by side, and computes what every context module
 made of its inputs a second time: with loops over documents, sentences, tokens and heads, from the module's parameters.
+Gradients are compared, too, so that what is detached in one writing is detached in the other.
 """
 
+import copy
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,12 +34,12 @@ sizes = pytest.mark.parametrize("size", SIZES, ids=["one head, post-norm", "thre
 
 @dataclass
 class Call:
-    """What a context module was given and returned: documents of sentences, (tokens, d_model) each."""
+    """What a context module was given and returned: packed, (real tokens, d_model)."""
 
     module: Any
     given: dict[str, Any]
-    states: list[list[Tensor]]
-    loss: list[list[Tensor]] | None
+    states: Tensor
+    loss: Tensor | None
 
     def documents(self, name: str) -> list[list[Tensor]]:
         return as_documents(self.given[name], self.given["layout"])
@@ -61,9 +63,7 @@ def run(
 
         def look(module: nn.Module, given: Any, named: Any, result: Any, name: str = name) -> None:
             bound = inspect.signature(module.forward).bind(*given, **named).arguments  # type: ignore[arg-type]
-            layout = bound["layout"]
-            loss = None if result.loss is None else as_documents(result.loss, layout)
-            calls[name] = Call(module, bound, as_documents(result.states, layout), loss)
+            calls[name] = Call(module, bound, result.states, result.loss)
 
         if type(module).forward is not Context.forward:
             module.register_forward_hook(look, with_kwargs=True)
@@ -72,11 +72,33 @@ def run(
 
 
 def check(call: Call, expected: Callable[[int, int, int], Tensor]) -> None:
-    """Compare every token with what `expected` says: of a document, a sentence and a token."""
-    for d, document in enumerate(call.states):
-        for s, sentence in enumerate(document):
-            for t, found in enumerate(sentence):
-                torch.testing.assert_close(found, expected(d, s, t), rtol=0, atol=1e-9, msg=f"{d}, {s}, {t}")
+    """Compare every token with what `expected` says of a document, a sentence and a token; and all gradients."""
+    documents = enumerate(as_documents(call.states, call.given["layout"]))
+    rows = [expected(d, s, t) for d, document in documents for s, part in enumerate(document) for t in range(len(part))]
+    check_rows(call, call.states, torch.stack(rows))
+
+
+def check_rows(call: Call, found: Tensor, expected: Tensor) -> None:
+    """Compare rows, and their gradients into the inputs and parameters of a module and of its host."""
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    weights = torch.randn(found.shape, generator=torch.Generator().manual_seed(3), dtype=found.dtype)
+    parts: list[Any] = [call.given[name] for name in ("inputs", "local", "states", "middle") if name in call.given]
+    parts += call.module.parameters()
+    if (host := call.given.get("host")) is not None:
+        parts += [*host.attention.parameters(), *host.norm.parameters()]
+    if (source := call.given.get("source")) is not None:
+        parts.append(source.states)
+    gradients = [
+        torch.autograd.grad((rows * weights).sum(), parts, retain_graph=True, allow_unused=True, materialize_grads=True)
+        for rows in (found, expected)
+    ]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-8)
+
+
+def detached(rows: Iterable[Tensor]) -> Rows:
+    """Rows that no gradient goes through."""
+    return [row.detach() for row in rows]
 
 
 def attended(query: Tensor, keys: Tensor, values: Tensor, heads: int, bias: Tensor | None = None) -> Tensor:
@@ -129,7 +151,6 @@ def transformer_xl_attention(call: Call, own: Rows, memory: Rows, place: int) ->
 
 @sizes
 @pytest.mark.parametrize("memory_length", [1, 4, 50])
-@torch.no_grad()
 def test_transformer_xl(size: dict[str, Any], memory_length: int) -> None:
     calls, _ = run(size, {"kind": "transformer_xl", "memory_length": memory_length})
     assert len(calls) == size.get("encoder_layers", 2) + size.get("decoder_layers", 2)
@@ -138,7 +159,7 @@ def test_transformer_xl(size: dict[str, Any], memory_length: int) -> None:
 
         def expected(d: int, s: int, t: int, call: Call = call, documents: Any = documents) -> Tensor:
             before = [row for sentence in documents[d][:s] for row in sentence]
-            return transformer_xl_attention(call, list(documents[d][s]), before[-memory_length:], t)
+            return transformer_xl_attention(call, list(documents[d][s]), detached(before[-memory_length:]), t)
 
         check(call, expected)
 
@@ -152,7 +173,9 @@ def test_compressive(size: dict[str, Any], memory_length: int, compressed_length
         module, host = call.module, call.given["host"]
         attention, heads = host.attention, host.attention.heads
         layers = size.get(f"{name.split('.')[0]}_layers", 2)
-        states, losses = {}, {}
+        frozen = copy.deepcopy(attention).requires_grad_(False)  # only the convolution learns from the loss
+        states: dict[tuple[int, int, int], Tensor] = {}
+        losses: Rows = []
         for d, document in enumerate(call.documents("inputs")):
             memory: Rows = []
             compressed: Rows = []
@@ -168,7 +191,7 @@ def test_compressive(size: dict[str, Any], memory_length: int, compressed_length
                     bias = torch.stack([(parts * vector).sum(1) for vector in vectors])
                     keys, values = keys_and_values(attention, rows)
                     states[d, s, t] = attention.output(attended(query, keys, values, heads, bias))
-                memory = memory + own
+                memory = memory + detached(own)
                 old: Rows = []
                 new: Rows = []
                 while len(memory) - memory_length >= ratio:
@@ -176,23 +199,21 @@ def test_compressive(size: dict[str, Any], memory_length: int, compressed_length
                     kernel = module.compress.weight  # (d_model, d_model, ratio)
                     old += group
                     new.append(sum(kernel[:, :, i] @ each for i, each in enumerate(group)) + module.compress.bias)
-                compressed = (compressed + new)[-compressed_length:]
-                for t, row in enumerate(own):
+                compressed = (compressed + detached(new))[-compressed_length:]
+                for row in own:
                     loss = torch.zeros((), dtype=torch.float64)
                     if new:
-                        query = attention.query(row)
-                        was, is_now = (attended(query, *keys_and_values(attention, each), heads) for each in (old, new))
+                        query = frozen.query(row.detach())
+                        was, is_now = (attended(query, *keys_and_values(frozen, each), heads) for each in (old, new))
                         loss = 0.7 / layers * ((was - is_now) ** 2).mean()
-                    losses[d, s, t] = loss
+                    losses.append(loss)
         check(call, lambda d, s, t, states=states: states[d, s, t])  # type: ignore[misc]
         assert call.loss is not None
-        for (d, s, t), expected in losses.items():
-            torch.testing.assert_close(call.loss[d][s][t], expected, rtol=0, atol=1e-9)
+        check_rows(call, call.loss, torch.stack(losses))
 
 
 @sizes
 @pytest.mark.parametrize(("sentences", "special"), [(1, (1,)), (2, (5, 7, 9, 11)), (5, ())])
-@torch.no_grad()
 def test_hierarchical_attention(size: dict[str, Any], sentences: int, special: tuple[int, ...]) -> None:
     """Sentences without any word, fewer predecessors than k, and none."""
     calls, _ = run(size, {"kind": "han", "sentences": sentences, "special": special})
@@ -203,20 +224,21 @@ def test_hierarchical_attention(size: dict[str, Any], sentences: int, special: t
 
         def expected(d: int, s: int, t: int, call: Call = call, documents: Any = documents, ids: Any = ids) -> Tensor:
             module = call.module
-            q = documents[d][s][t]
+            own = documents[d][s][t]
+            q = own.detach()
             read = []
             for before in range(s - 1, max(s - sentences, 0) - 1, -1):
-                pairs = zip(documents[d][before], ids[d][before][:, 0].tolist(), strict=True)
+                pairs = zip(detached(documents[d][before]), ids[d][before][:, 0].tolist(), strict=True)
                 words = [row for row, id in pairs if id not in special]
                 if words:
                     found = attention_to(module.word_attention, module.word_query_norm(q), words)
                     read.append(module.word_norm(found))
             if not read:
-                return module.output_norm(q)  # type: ignore[no-any-return]
+                return module.output_norm(own)  # type: ignore[no-any-return]
             context = attention_to(module.sentence_attention, module.sentence_query_norm(q), read)
             context = context + module.feed_forward(module.feed_forward_norm(context))
-            gate = torch.sigmoid(module.gate(torch.cat([q, context])))
-            return module.output_norm((1 - gate) * q + gate * context)  # type: ignore[no-any-return]
+            gate = torch.sigmoid(module.gate(torch.cat([own, context])))
+            return module.output_norm((1 - gate) * own + gate * context)  # type: ignore[no-any-return]
 
         check(call, expected)
         assert module.reach == sentences
@@ -229,14 +251,15 @@ def projection(scores: Tensor) -> Tensor:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if sum(max(value - middle, 0) for value in values) > 1 else (low, middle)
-    return (scores - low).clamp(min=0)
+    inside = [value > low + 1e-12 for value in values]
+    threshold = (scores[inside].sum() - 1) / sum(inside)  # the same, with a gradient
+    return torch.where(torch.tensor(inside), scores - threshold, 0)
 
 
 @sizes
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("online", [False, True])
 @pytest.mark.parametrize("words", ["softmax", "sparsemax"])
-@torch.no_grad()
 def test_selective_attention(size: dict[str, Any], side: str, online: bool, words: str) -> None:
     settings = {"side": side, "online": online, "words": words, "special": (5, 7)}
     calls, _ = run(size, {"kind": "selective", **settings})
@@ -259,15 +282,15 @@ def test_selective_attention(size: dict[str, Any], side: str, online: bool, word
         x, found = query[d][s][t], []
         for h in range(heads):
             part = slice(h * e, (h + 1) * e)
-            means = torch.stack([query[d][n][places[n]].mean(0) for n in others])
+            means = torch.stack([query[d][n][places[n]].detach().mean(0) for n in others])
             scores = module.sentence_key(means)[:, part] @ module.sentence_query(x)[part]
             chosen = projection(scores / math.sqrt(e))
             total = torch.zeros(e, dtype=torch.float64)
             for weight, n in zip(chosen, others, strict=True):
-                by_word = module.word_key(query[d][n][places[n]])[:, part] @ module.word_query(x)[part]
+                by_word = module.word_key(query[d][n][places[n]].detach())[:, part] @ module.word_query(x)[part]
                 inside = by_word / math.sqrt(e)
                 inside = projection(inside) if words == "sparsemax" else inside.exp() / inside.exp().sum()
-                total = total + weight * inside @ module.value(base[d][n][places[n]])[:, part]
+                total = total + weight * inside @ module.value(base[d][n][places[n]].detach())[:, part]
             found.append(total)
         context = module.output(torch.cat(found))
         context = module.feed_forward_norm(module.feed_forward(module.attention_norm(context)))
@@ -294,7 +317,6 @@ def segment_of(starts: list[int], s: int) -> list[int]:
 
 @sizes
 @pytest.mark.parametrize("sentences", [1, 2, 4])
-@torch.no_grad()
 def test_zheng(size: dict[str, Any], sentences: int) -> None:
     calls, model = run(size, {"kind": "zheng", "sentences": sentences})
     heads = size["heads"]
@@ -327,7 +349,7 @@ def test_zheng(size: dict[str, Any], sentences: int) -> None:
         inputs = call.documents("inputs")
 
         def with_the_sentence_before(d: int, s: int, t: int, call: Call = call, inputs: Any = inputs) -> Tensor:
-            memory = list(inputs[d][s - 1]) if s - 1 in segment_of(cut[d], s) else []
+            memory = detached(inputs[d][s - 1]) if s - 1 in segment_of(cut[d], s) else []
             return transformer_xl_attention(call, list(inputs[d][s]), memory, t)
 
         check(call, with_the_sentence_before)
@@ -335,22 +357,23 @@ def test_zheng(size: dict[str, Any], sentences: int) -> None:
 
 @sizes
 @pytest.mark.parametrize(("sentences", "tokens"), [(2, 80), (1000, 33), (1000, 80)])
-@torch.no_grad()
 def test_g_transformer(size: dict[str, Any], sentences: int, tokens: int) -> None:
     source, target = [[9, 11, 12, 2, 20], [30], [2, 2, 7, 1, 5]], [[2, 4, 1, 5, 3], [3], [1, 6, 2, 4, 2]]
     layers = {"encoder": 1, "decoder": size.get("decoder_layers", 2) - 1, "cross": size.get("decoder_layers", 2)}
     settings = {"kind": "g_transformer", "hidden": 0, **layers, "tokens": tokens, "sentences": sentences}
-    calls, model = run(size, settings, source, target)
+    calls, _ = run(size, settings, source, target)
     assert len(calls) == sum(layers.values())
     cut = [segments(document, sentences, tokens) for document in source]
-    encoded = model.encode(random_ids(source, 1))
-    read = as_documents(encoded.states, encoded.layout)
+    counts = [n for document in source for n in document]
     for name, call in calls.items():
         inputs, local = call.documents("inputs"), call.documents("local")
+        rows = [] if call.given["source"] is None else call.given["source"].states.split(counts)
+        read = [rows[sum(map(len, source[:d])) :][: len(document)] for d, document in enumerate(source)]
 
         def expected(
-            d: int, s: int, t: int, name: str = name, call: Call = call, inputs: Any = inputs, local: Any = local
+            d: int, s: int, t: int, name: str = name, call: Call = call, given: Any = (inputs, local, read)
         ) -> Tensor:
+            inputs, local, read = given
             seen: Rows = []
             for n in segment_of(cut[d], s):
                 if name.endswith("cross"):
