@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from systems import BY_NAME, CONTROL
+from systems import BY_NAME, CONTROL, SYSTEMS
 
 from tram.analysis.report import markdown_table
 
@@ -48,10 +48,12 @@ def real_tables(found: dict[str, dict[str, Any]]) -> list[str]:
     )
     header = ["system", *measures(about)]
     compared = {name: result for name, result in found.items() if name != CONTROL}
+    missing = [system.title for system in SYSTEMS if system.name not in found]
     return [
         "## Real documents",
         introduction,
         trained_table(found),
+        *([f"Not finished: {', '.join(missing)}."] if missing else []),
         markdown_table(header, [[title(name), *values(result)] for name, result in found.items()]),
         f"{DIFFERENCES} {findings(compared)}",
         markdown_table(header, [[title(name), *differences(result)] for name, result in compared.items()]),

@@ -145,6 +145,7 @@ def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path
     assert "| Zheng et al. 2020 | +0.25 [-1.00, +1.00] | +0.25 [-1.00, +1.00] | – |" in text
     assert "s-BLEU: above recurrent memory (TRAM); below HAN." in text
     assert "address, consistent: above none; below none." in text
+    assert "Not finished: sentence model, concatenation 2+1," in text.partition("## Real documents")[2]
 
 
 def test_longer_trainings_are_apart_from_the_others(tmp_path: Path) -> None:
@@ -202,5 +203,26 @@ def test_systems_are_trained_on_the_same_tokens_and_scored(tmp_path: Path, tram:
     assert found["control"]["parameters"]["new"] == found["concat-2to2"]["parameters"]["new"] == 0
     assert found["han"]["parameters"]["new"] > 0
     assert found["control"]["suite"]["pronoun"]["1"]["right"] == 16, "without context, one of three is right"
+    for language in ("en", "de"):
+        documents = (tmp_path / "raw" / f"train.{language}").read_text(encoding="utf-8").split("\n\n")
+        (tmp_path / f"test.{language}").write_text("\n\n".join(documents[:3]), encoding="utf-8")
+    items = (tmp_path / "raw" / "suite.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "pronouns.jsonl").write_text("".join(items[:4]), encoding="utf-8")
+    translate = ("evaluate", tmp_path / "test.en", tmp_path / "test.de", "--beam", 1, "--no-perplexity")
+    for name in ("control", "han"):
+        model, output = tmp_path / name, tmp_path / f"{name}.jsonl"
+        for command in (
+            (*translate, "--model", model, "--hypothesis", output, "--json", tmp_path / f"{name}.json"),
+            ("contrast", tmp_path / "pronouns.jsonl", "--model", model, "--json", tmp_path / f"{name}.pronouns.json"),
+        ):
+            done = tram(*command)
+            assert done.code == 0, done.err
+    script("real.py", tmp_path, tmp_path / "rivals" / "real")
+    real = json.loads((tmp_path / "rivals" / "real" / "han.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in real["from_control"]] == ["s-BLEU", "d-BLEU/doc", "d-BLEU/512", "chrF2"]
+    assert real["training"] == found["han"]["training"]
+    assert (real["documents"], real["pronouns"]["right"]["items"]) == (3, 4)
     script("table.py", tmp_path / "rivals", tmp_path)
-    assert "| HAN | `" in (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
+    text = (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
+    assert "| HAN | `" in text
+    assert "3 whole documents" in " ".join(text.split())
