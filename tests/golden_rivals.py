@@ -1,7 +1,8 @@
 """Golden numbers of the systems the paper compares with, computed by their authors' own code.
 
 `tests/golden/rivals/NAME.json` describes a model and its arrays, NAME.npz has them. A weight is not stored: it follows
-from its name. `Names` says which of our parameters, or which rows of them, an original tensor is.
+from its name. `Names` says which of our parameters, or which rows of them, an original tensor is. Another file of a
+system, whose name begins with the system's, is tested with the same host.
 """
 
 import json
@@ -10,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
 FOLDER = Path(__file__).parent / "golden" / "rivals"
+
+
+def golden_files(system: str) -> pytest.MarkDecorator:
+    """Run a test with every golden file of a system, as its argument `file`."""
+    return pytest.mark.parametrize("file", sorted(path.stem for path in FOLDER.glob(f"{system}*.json")))
 
 
 class Golden:

@@ -1,24 +1,25 @@
 """Score the translations of real documents, against the control: one JSON file per system.
 
-python runs/rivals/real.py TEST FOLDER docs/rivals/real      # TEST.en, TEST.de; FOLDER/NAME.jsonl and so on by run.sh
+python runs/rivals/real.py FOLDER docs/rivals/real      # FOLDER/test.en, test.de, NAME.jsonl and so on: see run.sh
 
-s-BLEU, d-BLEU/doc, d-BLEU/512 and chrF with paired bootstrap over documents; form of address and pronouns where the
-documents have them. Systems that are not translated yet are left out, so this can be run at any time.
+s-BLEU, d-BLEU/doc, d-BLEU/512 and chrF with paired bootstrap over documents; form of address, and pronouns
+of ContraPro.
+Systems that are not translated yet or have a file already are left out, so this can be run at any time.
 """
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from systems import CONTROL, SYSTEMS
+from result import stage_folder, training
+from systems import CONTROL, SENTENCE, SYSTEMS
 
 from tram.data.corpus import read_documents
-from tram.errors import InputError
 from tram.evaluation.comparison import compare_address, compare_suites, read_address, read_results
 from tram.evaluation.metrics import Documents, results_json, score_systems
 from tram.files import write_json
+from tram.model.folder import find_model, read_model_file
 from tram.text.pipeline import TextPipeline
 
 
@@ -27,35 +28,45 @@ def read_sentences(path: Path) -> Documents:
     return [document.sentences for document in read_documents(path)]
 
 
-def compared(
-    read: Callable[[Path], dict[str, Any]], compare: Callable[..., dict[str, Any]], own: Path, control: Path
-) -> dict[str, Any] | None:
-    """Return the differences from the control in a measure; None if one of the two files has no such measure."""
-    try:
-        return {name: asdict(each) for name, each in compare(read(own), read(control)).items()}
-    except InputError:
-        return None
+def compared(name: str, folder: Path) -> dict[str, Any]:
+    """Return the differences of a system from the control in form of address and in pronouns."""
+    address, control_address = (read_address(folder / f"{each}.json") for each in (name, CONTROL))
+    pronouns, control_pronouns = (read_results(folder / f"{each}.pronouns.json") for each in (name, CONTROL))
+    measures = {
+        "address": compare_address(address, control_address),
+        "pronouns": compare_suites(pronouns, control_pronouns),
+    }
+    return {kind: {key: asdict(each) for key, each in found.items()} for kind, found in measures.items()}
 
 
-def score(test: Path, folder: Path, output: Path) -> None:
+def score(folder: Path, output: Path) -> None:
     """Score every system that is translated."""
-    done = [system.name for system in SYSTEMS if (folder / f"{system.name}.jsonl").exists()]
-    if CONTROL not in done:
+    finished = {system.name for system in SYSTEMS if (folder / f"{system.name}.pronouns.json").exists()}
+    missing = [system.name for system in SYSTEMS if not (output / f"{system.name}.json").exists()]
+    names = [name for name in missing if name in finished]
+    if CONTROL not in finished or not names:
         return
-    sources, references = (read_sentences(test.with_name(f"{test.name}.{language}")) for language in ("en", "de"))
-    names = [CONTROL, *(name for name in done if name != CONTROL)]  # the first is what the others are compared with
-    translations = [(name, read_sentences(folder / f"{name}.jsonl")) for name in names]
+    sources, references = (read_sentences(folder / f"test.{language}") for language in ("en", "de"))
+    # The first is what the others are compared with
+    scored = [CONTROL, *(name for name in names if name != CONTROL)]
+    translations = [(name, read_sentences(folder / f"{name}.jsonl")) for name in scored]
     text = TextPipeline.load(folder / "prepared")
-    for name, found in zip(names, results_json(score_systems(translations, [references], sources, text)), strict=True):
-        address = (folder / f"{name}.json", folder / f"{CONTROL}.json")
-        pronouns = (folder / f"{name}.pronouns.json", folder / f"{CONTROL}.pronouns.json")
+    for found in results_json(score_systems(translations, [references], sources, text)):
+        name = found["name"]
+        if name not in names:
+            continue
+        model = read_model_file(find_model(folder / name)).model
         result = {
             "system": name,
+            "context": None if model.context is None else model.context.model_dump(mode="json"),
+            "unit": None if model.unit.kind == "sentence" else model.unit.model_dump(mode="json"),
+            "max_positions": model.max_positions,
+            "training": None if name == SENTENCE else training(stage_folder(name, folder)),
+            "documents": len(references),
             "sentences": sum(map(len, references)),
             "scores": found["scores"],
             "from_control": found["differences"],
-            "address_from_control": compared(read_address, compare_address, *address),
-            "pronouns_from_control": compared(read_results, compare_suites, *pronouns),
+            **compared(name, folder),
         }
         write_json(output / f"{name}.json", result)
 

@@ -4,8 +4,8 @@
 #   bash runs/rivals/run.sh [FOLDER] [DATA]
 #
 # FOLDER    of the runs; default: runs/rivals/out
-# DATA      folder with real documents: train, dev and test, .en and .de each, a blank line between documents. With it,
-#           the systems are also trained and scored on these, which takes hours.
+# DATA      folder of the corpora that runs/shipped/ship.sh reads. With it, the systems are also finetuned from the sentence
+#           model inside the one that ships with tram, and translate real documents: about two hours on one core.
 #
 # One sentence model is trained; every system is finetuned from it on the same documents and target tokens. A system
 # whose docs/rivals/NAME.json exists is skipped; remove the file to make it again. Run it again to resume.
@@ -39,20 +39,23 @@ say "4  Measure training and decoding, all systems side by side"
 python runs/rivals/costs.py "$recipe" "$out" "$results/costs"
 
 if [ -n "$data" ]; then
-    say "5  Real documents: one sentence model, every system from it, translations of the test documents ($out/real)"
-    real=$out/real recipe=configs/rivals/unit-base.yaml
-    tram prepare "$real/prepared" --train "$data/train.en" "$data/train.de" --dev "$data/dev.en" "$data/dev.de" \
-        --merges 8000 --reserved
-    tram train "$recipe" data="$real/prepared" output="$real/sentence" finetune=null
-    [ -e "$real/pronouns.jsonl" ] || tram suite pronouns "$data/test.en" "$data/test.de" "$real/pronouns.jsonl"
+    real=$out/real recipe=runs/rivals/real.yaml
+    say "5  Real documents: every system from one sentence model, translations of the test documents ($real)"
+    corpora=()
+    for corpus in opendocs dialogue prose; do
+        corpora+=(--train "$data/$corpus/train.en.xz" "$data/$corpus/train.de.xz")
+    done
+    [ -e "$real/spliced/README.md" ] || tram splice "$real/spliced" "${corpora[@]}" --kinds pronouns=4000,address=2000 --seed 3
+    [ -e "$real/pronouns.jsonl" ] || python runs/rivals/documents.py "$data" "$real"
+    [ -e "$real/sentence" ] || python runs/shipped/start.py src/tram/shipped "$real/sentence"
+    tram prepare "$real/prepared" --text "$real/sentence" --train "$real/train.en" "$real/train.de" --held-out 0.05
     for system in sentence $(systems); do
-        # Without patience: all see the same number of target tokens
-        [ "$system" = sentence ] || python runs/rivals/train.py "$recipe" "$system" "$real" finetune.patience=0
-        [ -e "$real/$system.jsonl" ] || tram evaluate "$data/test.en" "$data/test.de" --model "$real/$system" \
-            --no-perplexity --json "$real/$system.json" --hypothesis "$real/$system.jsonl"
+        [ "$system" = sentence ] || python runs/rivals/train.py "$recipe" "$system" "$real"
+        [ -e "$real/$system.jsonl" ] || tram evaluate "$real/test.en" "$real/test.de" --model "$real/$system" --beam 1 \
+            --measures address --no-perplexity --json "$real/$system.json" --hypothesis "$real/$system.jsonl"
         [ -e "$real/$system.pronouns.json" ] || tram contrast "$real/pronouns.jsonl" --model "$real/$system" \
-            --json "$real/$system.pronouns.json"
-        python runs/rivals/real.py "$data/test" "$real" "$results/real" # grows while trainings run
+            --context own --json "$real/$system.pronouns.json"
+        python runs/rivals/real.py "$real" "$results/real" # grows while trainings run
     done
 fi
 

@@ -10,6 +10,7 @@ target tokens on average. Run again to resume.
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from systems import BY_NAME
 
@@ -22,13 +23,15 @@ from tram.model.folder import find_model, read_model_file
 from tram.training.run import train
 from tram.training.segment_stage import split_into_segments
 
+LONGER_TRANSLATIONS = 1.6  # times the tokens of their source, at most
 STEPS = 4  # towards a batch size with the wanted number of target tokens
 
 
 def system_config(recipe: Path, name: str, folder: Path, overrides: list[str]) -> Config:
     """Return the config of a system's run."""
     start = find_model(folder / "sentence")
-    own = {key: json.dumps(value) for key, value in BY_NAME[name].overrides().items()}
+    model = read_model_file(start).model
+    own = {key: json.dumps(fitted(value, model)) for key, value in BY_NAME[name].overrides().items()}
     given = [
         f"data={folder / 'prepared'}",
         f"output={folder / name}",
@@ -39,13 +42,19 @@ def system_config(recipe: Path, name: str, folder: Path, overrides: list[str]) -
     ]
     config = Config.load(recipe, given)
     assert config.finetune is not None
-    model = read_model_file(start).model
     if config.finetune.unit is not None:
         unit = model.model_copy(update={"unit": config.finetune.unit})
         return Config.load(recipe, [*given, f"finetune.tokens={unit_tokens(unit, config)}"])
     if config.finetune.context is not None and (rule := config.finetune.context.segment) is not None:
         return Config.load(recipe, [*given, f"finetune.documents={segments_per_update(model, rule, config)}"])
     return config
+
+
+def fitted(settings: dict[str, Any] | None, model: ModelConfig) -> dict[str, Any] | None:
+    """Return a context or a unit with segments that learned positions have room for, and their translations too."""
+    if settings is None or "tokens" not in settings or model.positions != "learned":
+        return settings
+    return settings | {"tokens": min(settings["tokens"], int(model.max_positions / LONGER_TRANSLATIONS))}
 
 
 def unit_tokens(model: ModelConfig, config: Config) -> int:

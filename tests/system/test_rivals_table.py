@@ -108,25 +108,44 @@ def test_other_numbers_are_other_findings(tmp_path: Path) -> None:
     assert "Not measured yet." in text
 
 
-def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path) -> None:
-    score = {"name": "s-BLEU", "value": 27.25}
-    tested = {"name": "s-BLEU", "difference": 1.5, "low": 1.0, "high": 2.0, "p": 0.002}
-    share = {"difference": 0.125, "low": 0.0, "high": 0.25, "p": 0.04}
-    real = {
-        "system": "memory",
+def real_numbers(name: str, difference: float, low: float, high: float) -> dict[str, Any]:
+    """Return what real.py writes of a system; the difference is that of every measure, in points."""
+    share = {"items": 321, "value": 0.5, "difference": difference / 100, "low": low / 100, "high": high / 100}
+    return {
+        "system": name,
+        "context": None if name == "control" else {**MEMORY, "tokens": 160},
+        "unit": None,
+        "max_positions": 256,
+        "training": {"updates": 250, "target_tokens": 800_000, "held_loss": 0.125},
+        "documents": 34,
         "sentences": 1234,
-        "scores": [score],
-        "from_control": [tested],
-        "address_from_control": {"balanced": share},
-        "pronouns_from_control": None,
+        "scores": [{"name": "s-BLEU", "value": 27.25}],
+        "from_control": [{"name": "s-BLEU", "difference": difference, "low": low, "high": high}],
+        "address": {"balanced": share},  # no document has two sentences with a form
+        "pronouns": {"right": share},
     }
-    path = tmp_path / "rivals" / "real" / "memory.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(real), encoding="utf-8")
+
+
+def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path) -> None:
+    folder = tmp_path / "rivals" / "real"
+    folder.mkdir(parents=True)
+    for real in (
+        real_numbers("control", 0, 0, 0),
+        real_numbers("memory", 1.5, 1, 2),
+        real_numbers("han", -0.5, -1, -0.25),
+        real_numbers("zheng", 0.25, -1, 1),
+    ):
+        (folder / f"{real['system']}.json").write_text(json.dumps(real), encoding="utf-8")
     text = page(tmp_path, numbers("memory", lambda *_: True, context=MEMORY))
-    assert "## Real documents (1,234 sentences)" in text
-    assert "| recurrent memory (TRAM) | s-BLEU | +1.50 [+1.00, +2.00], p = 0.002 |" in text
-    assert "| recurrent memory (TRAM) | address: balanced | +12.50 [+0.00, +25.00], p = 0.040 |" in text
+    assert "34 whole documents with 1,234 sentences" in text
+    assert "321 items of ContraPro" in text
+    assert "| recurrent memory (TRAM) | 250 | 0.800 | 160 | 0.1250 |" in text
+    assert "| recurrent memory (TRAM) | 27.25 | 50.0 | – | 50.0 |" in text
+    assert "| recurrent memory (TRAM) | **+1.50 [+1.00, +2.00]** | **+1.50 [+1.00, +2.00]** | – |" in text
+    assert "| Zheng et al. 2020 | +0.25 [-1.00, +1.00] | +0.25 [-1.00, +1.00] | – |" in text
+    assert "s-BLEU: above recurrent memory (TRAM); below HAN." in text
+    assert "address, consistent: above none; below none." in text
+    assert "Not finished: sentence model, concatenation 2+1," in text.partition("## Real documents")[2]
 
 
 def test_longer_trainings_are_apart_from_the_others(tmp_path: Path) -> None:
@@ -184,5 +203,26 @@ def test_systems_are_trained_on_the_same_tokens_and_scored(tmp_path: Path, tram:
     assert found["control"]["parameters"]["new"] == found["concat-2to2"]["parameters"]["new"] == 0
     assert found["han"]["parameters"]["new"] > 0
     assert found["control"]["suite"]["pronoun"]["1"]["right"] == 16, "without context, one of three is right"
+    for language in ("en", "de"):
+        documents = (tmp_path / "raw" / f"train.{language}").read_text(encoding="utf-8").split("\n\n")
+        (tmp_path / f"test.{language}").write_text("\n\n".join(documents[:3]), encoding="utf-8")
+    items = (tmp_path / "raw" / "suite.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "pronouns.jsonl").write_text("".join(items[:4]), encoding="utf-8")
+    translate = ("evaluate", tmp_path / "test.en", tmp_path / "test.de", "--beam", 1, "--no-perplexity")
+    for name in ("control", "han"):
+        model, output = tmp_path / name, tmp_path / f"{name}.jsonl"
+        for command in (
+            (*translate, "--model", model, "--hypothesis", output, "--json", tmp_path / f"{name}.json"),
+            ("contrast", tmp_path / "pronouns.jsonl", "--model", model, "--json", tmp_path / f"{name}.pronouns.json"),
+        ):
+            done = tram(*command)
+            assert done.code == 0, done.err
+    script("real.py", tmp_path, tmp_path / "rivals" / "real")
+    real = json.loads((tmp_path / "rivals" / "real" / "han.json").read_text(encoding="utf-8"))
+    assert [each["name"] for each in real["from_control"]] == ["s-BLEU", "d-BLEU/doc", "d-BLEU/512", "chrF2"]
+    assert real["training"] == found["han"]["training"]
+    assert (real["documents"], real["pronouns"]["right"]["items"]) == (3, 4)
     script("table.py", tmp_path / "rivals", tmp_path)
-    assert "| HAN | `" in (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
+    text = (tmp_path / "RIVALS.md").read_text(encoding="utf-8")
+    assert "| HAN | `" in text
+    assert "3 whole documents" in " ".join(text.split())

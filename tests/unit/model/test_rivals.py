@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from golden_rivals import Golden, Names, close
+from golden_rivals import Golden, Names, close, golden_files
 from tram.config import ModelConfig
 from tram.config.contexts import CompressiveConfig
 from tram.data.batches import decoder_input
@@ -88,9 +88,10 @@ def transformer_xl(golden: Golden, norm: str) -> tuple[LanguageModel, Names]:
     return model, names
 
 
+@golden_files("transformer_xl")
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_transformer_xl(norm: str) -> None:
-    golden = Golden("transformer_xl")
+def test_transformer_xl(norm: str, file: str) -> None:
+    golden = Golden(file)
     model, names = transformer_xl(golden, norm)
     ids = golden.ids("ids")
     inputs, labels = decoder_input(ids), ids[..., 1:]
@@ -106,10 +107,11 @@ def test_transformer_xl(norm: str) -> None:
     names.check_gradients(expected["gradient_norms"])
 
 
+@golden_files("transformer_xl")
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @torch.no_grad()
-def test_the_memory_of_transformer_xl_after_each_sentence(norm: str) -> None:
-    golden = Golden("transformer_xl")
+def test_the_memory_of_transformer_xl_after_each_sentence(norm: str, file: str) -> None:
+    golden = Golden(file)
     model, _ = transformer_xl(golden, norm)
     inputs, state = decoder_input(golden.ids("ids")), State.empty()
     for t in range(inputs.shape[1]):
@@ -176,9 +178,10 @@ def compressive(golden: Golden) -> tuple[LanguageModel, Names, PortTable]:
     return model, names, table
 
 
-def test_compressive_transformer() -> None:
+@golden_files("compressive")
+def test_compressive_transformer(file: str) -> None:
     """Segment by segment, each with its backward pass; the projections of keys and values learn."""
-    golden = Golden("compressive")
+    golden = Golden(file)
     model, names, table = compressive(golden)
     expected = golden.about["variants"]["plain_unfrozen"]
     ids, state = golden.ids("ids"), State.empty()
@@ -312,10 +315,10 @@ class HANHost:
             self.names.norm(f"{name}.layer_norm_{each}", norm, "a_2", "b_2")
 
 
-@pytest.mark.parametrize("name", ["han_enc", "han_join"])
-def test_hierarchical_attention(name: str) -> None:
+@golden_files("han")
+def test_hierarchical_attention(file: str) -> None:
     """Against the arrays with the rule for first sentences; outputs of the modules where there is a predecessor."""
-    golden = Golden(name)
+    golden = Golden(file)
     host = HANHost(golden)
     target = host.swap[golden.ids("target")]
     seen: dict[str, tuple[Tensor, Tensor]] = {}
