@@ -64,11 +64,10 @@ def create_app(service: Service) -> FastAPI:
     _add_operations(app, service, metrics)
     _add_page(app)
     _add_errors(app)
-    limits = service.keys.largest_file
     app.add_middleware(
         Guard,
         max_body=MAX_BODY,
-        max_upload=limits + FORM_OVERHEAD,
+        max_upload=service.keys.largest_file + FORM_OVERHEAD,
         uploads=UPLOADS,
         hosts=service.settings.hosts,
         origins=service.settings.origins,

@@ -39,6 +39,7 @@ class Limits(Section):
     characters_per_day: Limit = Field(0, description="characters of all requests of a day")
     requests_per_minute: Limit = Field(0, description="requests of a minute")
     sessions: Limit = Field(1_000, description="document sessions at the same time")
+    session_bytes: Limit = Field(1_000_000_000, description="memory of all document sessions")
     file_bytes: Limit = Field(10_000_000, description="size of an uploaded file")
     file_characters: Limit = Field(1_000_000, description="characters to translate in one file")
 

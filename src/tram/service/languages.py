@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from tram.service.errors import Problem
 from tram.text.pipeline import TextPipeline
@@ -51,7 +52,7 @@ class Languages:
 
     def detect(self, text: str) -> list[Detection]:
         """Guess which language of the pair a text is in, by the words that only one of them has; best first."""
-        words = [match[0] for match in WORD.finditer(text)][:MOST_WORDS]
+        words = [match[0] for match in islice(WORD.finditer(text), MOST_WORDS)]
         source = sum(word in self._source_words and word not in self._target_words for word in words)
         target = sum(word in self._target_words and word not in self._source_words for word in words)
         if not source + target:

@@ -1,7 +1,7 @@
 """Requests as existing clients send them: fields from JSON, a form, multipart or the query; the key; the client."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -13,6 +13,7 @@ from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service
 from tram.service.texts import is_encodable
+from tram.service.uploads import Upload
 
 M = TypeVar("M", bound=BaseModel)
 SCHEMES = ("bearer ", "deepl-auth-key ")
@@ -26,19 +27,11 @@ class Fields:
 
     values: dict[str, Any]
     is_json: bool = False
-    file: "Upload | None" = None
+    file: Upload | None = None
 
     def get(self, name: str) -> Any:
         """Return a field; None if it is missing or empty."""
         return self.values.get(name) or None
-
-
-@dataclass(frozen=True)
-class Upload:
-    """An uploaded file."""
-
-    name: str
-    content: bytes = field(repr=False)
 
 
 def service_of(request: Request) -> Service:

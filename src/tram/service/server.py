@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -27,9 +27,10 @@ def is_loopback(host: str) -> bool:
     return host in LOOPBACK or host.startswith("127.")
 
 
-def hosts_of(host: str) -> tuple[str, ...]:
-    """Return the names by which a service at this address may be called; empty: any."""
-    return (*LOOPBACK, "[::1]", host) if is_loopback(host) else ()
+def hosts_of(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names by which a service at this address may be called; empty: any. more: of a proxy, for example."""
+    own = (*LOOPBACK, "[::1]", host)
+    return (*own, *(name.lower() for name in more)) if more or is_loopback(host) else ()
 
 
 class Server(uvicorn.Server):

@@ -183,7 +183,7 @@ async def create(request: Request, body: NewSession) -> Any:
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
     session.after = body.after
-    await service.run(request, lambda translator: service.sessions.add(session, client.limits.sessions))
+    await service.run(request, lambda translator: service.add_session(session, client))
     return _info(service, session)
 
 
@@ -214,7 +214,7 @@ async def fork(request: Request, id: str) -> Any:
     """Copy a session."""
     service, client = service_of(request), client_of(request)
     copy = service.sessions.get(id, client.owner).fork()
-    await service.run(request, lambda translator: service.sessions.add(copy, client.limits.sessions))
+    await service.run(request, lambda translator: service.add_session(copy, client))
     return _info(service, copy)
 
 
@@ -228,6 +228,7 @@ async def translate(request: Request, id: str, body: TranslateBody) -> Any:
     service, client = service_of(request), client_of(request)
     service.usage.count_characters(client, len(body.q) if isinstance(body.q, str) else sum(map(len, body.q)))
     service.sessions.get(id, client.owner)
+    service.sessions.check_room(client.owner, client.limits.session_bytes)
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
         with service.sessions.opened(id, client.owner) as session:
@@ -245,6 +246,7 @@ async def read(request: Request, id: str, body: ReadBody) -> Any:
     """Read sentences with their translations as context."""
     service, client = service_of(request), client_of(request)
     service.usage.count_characters(client, sum(map(len, (*body.source, *body.target))))
+    service.sessions.check_room(client.owner, client.limits.session_bytes)
 
     def work(translator: SharedTranslator) -> int:
         with service.sessions.opened(id, client.owner) as session:

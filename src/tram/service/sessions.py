@@ -27,6 +27,7 @@ Kind = Literal["translated", "corrected", "context"]
 Span = tuple[int, int]
 Option = tuple[str, float]  # an alternative translation and its score
 LARGEST_STEP = 16  # sentences translated before the session is consistent again
+SENTENCE_BYTES, OPTION_BYTES = 600, 200  # of the objects in memory, besides their characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,18 @@ def restart(session: Session, state: DocumentState) -> None:
     """Forget the sentences and continue from another state."""
     session.origin = session.state = state
     session.covered, session.anchor, session.sentences, session.after = 0, None, [], ""
+
+
+def size_of(session: Session) -> int:
+    """Return roughly how many bytes the sentences of a session take in memory."""
+    return sum(
+        SENTENCE_BYTES
+        + len(sentence.source)
+        + len(sentence.target)
+        + len(sentence.before)
+        + sum(OPTION_BYTES + len(text) for text, _ in sentence.alternatives)
+        for sentence in session.sentences
+    ) + len(session.after)
 
 
 def check_room(session: Session, more: int, limit: int) -> None:

@@ -28,6 +28,10 @@ export class View {
     rows.addEventListener("keydown", (event) => this.#key(event));
   }
 
+  get count() {
+    return this.parts.length;
+  }
+
   clear() {
     this.rows.replaceChildren();
     this.parts = [];
