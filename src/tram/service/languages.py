@@ -40,7 +40,7 @@ class Languages:
         self._target_words = frozenset(text.target_truecaser.words)
 
     def check(self, source: str, target: str) -> None:
-        """Refuse another pair, in LibreTranslate's words; `auto` stands for the model's source language."""
+        """Refuse another pair, in LibreTranslate's words; `auto` is the model's source language."""
         known = (self.source, self.target)
         pair = (self.source if source == "auto" else _base(source), _base(target))
         for given, code in zip((source, target), pair, strict=True):

@@ -272,4 +272,5 @@ async def frontend_settings(request: Request) -> dict[str, Any]:
         "supportedFilesFormat": SUFFIXES,
         "fileLimit": service.keys.largest_file,
         "model": service.model_name,
+        "isShipped": service.is_shipped,
     }

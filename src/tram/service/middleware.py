@@ -93,7 +93,7 @@ class Guard:
                 await answer({"type": "http.response.start", "status": 204, "headers": []})
                 await answer({"type": "http.response.body"})
                 return
-            # Whatever can be got can be asked about; the server leaves out the body of an answer to HEAD
+            # HEAD is handled as GET; the server leaves out the body of the answer
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self.app(asked, body.receive, answer)
         except Refused as refusal:

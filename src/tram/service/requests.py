@@ -26,7 +26,6 @@ class Fields:
     """What a request contains, wherever it was: text fields and at most one file."""
 
     values: dict[str, Any]
-    is_json: bool = False
     file: Upload | None = None
 
     def get(self, name: str) -> Any:
@@ -48,7 +47,7 @@ async def read_fields(request: Request, repeated: tuple[str, ...] = ()) -> Field
     if is_json and request.method == "GET" and not await request.body():
         is_json = False  # some clients name the type of the body that they do not send; DeepL's sends a form with GET
     if is_json:
-        return Fields(await _json(request), is_json=True)
+        return Fields(await _json(request))
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         return Fields(query | {name: request.query_params.getlist(name) for name in repeated if name in query})
     try:

@@ -24,7 +24,7 @@ from tram.service.shared import SharedTranslator
 from tram.service.store import SessionStore
 from tram.service.uploads import Upload, Uploads, characters, open_upload, unpacked_size
 from tram.translation.document_state import DocumentState
-from tram.translation.translator import Translator
+from tram.translation.translator import SHIPPED, Translator
 
 T = TypeVar("T")
 CACHED_CONTEXTS = 128
@@ -72,6 +72,11 @@ class Service:
     def model_name(self) -> str:
         """The name of the model's folder."""
         return self.translator.folder.name if self.translator.folder else "model"
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the model is the small one that comes with tram."""
+        return self.translator.folder == SHIPPED
 
     def close(self, timeout: float | None = None) -> None:
         """Finish what was accepted, refuse the rest, and remove temporary files."""

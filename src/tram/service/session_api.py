@@ -41,7 +41,7 @@ class SentenceModel(BaseModel):
     """A sentence of a session.
 
     kind: translated by the model, corrected by a client, or context that was read.
-    before: what stands between the previous sentence and this one.
+    before: the text between the previous sentence and this one.
     """
 
     source: Text
@@ -85,7 +85,7 @@ class NewSession(BaseModel):
     target: Text | None = None
     state: Text | None = Field(None, description="the state before the first sentence, as base64")
     sentences: list[SentenceModel] = []
-    after: Text = Field("", description="what stands after the last sentence")
+    after: Text = Field("", description="the text after the last sentence")
 
 
 class SessionInfo(BaseModel):
@@ -262,7 +262,7 @@ async def read(request: Request, id: str, body: ReadBody) -> Any:
     responses={200: {"content": {STREAM: {"schema": {"type": "string"}}}}},
 )
 async def correct(request: Request, id: str, number: Number, body: Correction) -> StreamingResponse:
-    """Correct a sentence and translate anew what follows: server-sent events, one for each sentence."""
+    """Correct a sentence and translate again what follows: server-sent events, one for each sentence."""
     service, client = service_of(request), client_of(request)
     session = service.sessions.get(id, client.owner)
     following = sum(len(sentence.source) for sentence in session.sentences[number + 1 :])

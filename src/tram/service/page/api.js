@@ -18,7 +18,8 @@ function explain(message, status) {
     const [has, allowed] = [size, limit].map((number) => number.toLocaleString("en"));
     return `The text has ${has} characters; the limit is ${allowed}. Translate it in parts, or as a file.`;
   }
-  return message || `The service answered ${status}`;
+  if (!message) return `The service answered ${status}`;
+  return message.replace(/^Invalid request: /, "").replace(/^the /, "The ");
 }
 
 export class Api {

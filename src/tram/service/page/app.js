@@ -10,11 +10,11 @@ const TEXT_FILE = /\.(txt|text)$/i;
 const SAVED_FILE = /\.tram\.json$/i;
 const ALIGNED_AT_ONCE = 20;
 const COMMON_FORMATS = ["docx", "odt", "epub", "html", "md", "txt", "po", "xliff", "tmx", "srt", "vtt"];
-const EXAMPLE = `Dear Mrs Lange,
+const EXAMPLE = `Good morning, Mr Weber.
 
-Thank you for the new lamp. It is very bright. I have put it in the living room.
+The new printer is in the office. It is very fast. Do you need it today? You do not need a password.
 
-The old printer is broken. Can you repair it? You can have it until Friday.`;
+I have a question, Mr Weber. Where is the old camera? Do you still need it? Its battery is empty. You know its price.`;
 
 const $ = (id) => document.getElementById(id);
 const api = new Api(() => sessionStorage.getItem("tram-key") ?? "");
@@ -79,7 +79,7 @@ function showDocument() {
   const exists = doc.sentences.length > 0;
   $("start").hidden = exists;
   $("document").hidden = !exists;
-  for (const id of ["new", "result"]) $(id).hidden = !exists;
+  for (const id of ["new", "open", "result"]) $(id).hidden = !exists;
 }
 
 function redraw() {
@@ -241,7 +241,8 @@ async function configure() {
   settings = found;
   for (const id of ["source", "source-name"]) $(id).textContent = source.name;
   for (const id of ["target", "target-name"]) $(id).textContent = target.name;
-  $("model").textContent = `Model: ${settings.model}`;
+  $("model").textContent = settings.isShipped ? "" : `Model: ${settings.model}`;
+  $("note").hidden = !settings.isShipped;
   const formats = COMMON_FORMATS.filter((format) => settings.supportedFilesFormat.includes(`.${format}`));
   $("formats").textContent = `Files come back in their own format: ${formats.join(", ")} and others.`;
   $("file").accept = [...settings.supportedFilesFormat, ".json"].join(",");

@@ -140,10 +140,12 @@ export class TramDocument {
     } catch {
       content = null;
     }
-    if (content?.format !== FORMAT || !Array.isArray(content.sentences)) {
-      throw new Error(`${name} is not a document that was saved on this page`);
-    }
-    await this.start({ ...content, name: content.name || "", pending: null });
+    const wrong = new Error(`${name} is not a document that was saved on this page`);
+    if (content?.format !== FORMAT || !Array.isArray(content.sentences)) throw wrong;
+    const { sentences, after } = content;
+    await this.start({ name: String(content.name ?? ""), sentences, after }).catch((error) => {
+      throw error.status === 400 && !/API key/.test(error.message) ? wrong : error;
+    });
   }
 }
 
