@@ -153,6 +153,12 @@ def test_nothing_is_lost_when_the_service_is_away_or_has_forgotten_the_document(
     idle(page)
     assert page.inner_text("#status").startswith("The service does not answer.")
     assert page.input_value("#more-text") == "It is heavy."
+    page.locator(".to .sentence").nth(0).click()
+    page.fill(".panel textarea", "Die neue Maschine ist im Büro.")
+    page.keyboard.press("Enter")
+    idle(page)
+    assert page.input_value(".panel textarea") == "Die neue Maschine ist im Büro."
+    page.keyboard.press("Escape")
     page.context.set_offline(False)
     served.service.sessions.delete(page.evaluate("JSON.parse(localStorage['tram-document']).id"), "anonymous")
     page.click("#more button")

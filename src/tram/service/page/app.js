@@ -138,6 +138,8 @@ async function correct(number, target) {
     }
     say(changed ? `${count(changed, "later sentence")} changed` : "No later sentence changed");
   });
+  const sentence = doc.sentences[number];
+  if (sentence && sentence.target !== target) panel.open(number, { ...sentence, target }); // it did not arrive
   if (isTranslating && rest && $("more-text").value === rest) await translate($("more-text"));
 }
 
