@@ -3,6 +3,7 @@
 import { Api } from "./api.js";
 import { TramDocument } from "./document.js";
 import { Panel } from "./panel.js";
+import { forThisBrowser, forThisTab } from "./storage.js";
 import { View } from "./view.js";
 
 const THEMES = ["automatic", "light", "dark"];
@@ -17,7 +18,7 @@ The new printer is in the office. It is very fast. Do you need it today? You do 
 I have a question, Mr Weber. Where is the old camera? Do you still need it? Its battery is empty. You know its price.`;
 
 const $ = (id) => document.getElementById(id);
-const api = new Api(() => sessionStorage.getItem("tram-key") ?? "");
+const api = new Api(() => forThisTab.get("tram-key") ?? "");
 const doc = new TramDocument(api);
 let settings, view, panel;
 let working = null; // what is under way: its AbortController, and `done`, a promise of its end
@@ -227,7 +228,7 @@ function listFile(name, path) {
 // Theme.
 
 function applyTheme() {
-  const theme = localStorage.getItem("tram-theme") ?? THEMES[0];
+  const theme = forThisBrowser.get("tram-theme") ?? THEMES[0];
   const isDark = theme === "dark" || (theme === THEMES[0] && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   $("theme").setAttribute("aria-label", `Color theme: ${theme}`);
@@ -272,7 +273,7 @@ function connect() {
   }
   $("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem("tram-key", $("key").value.trim());
+    forThisTab.set("tram-key", $("key").value.trim());
     $("key-form").hidden = true;
     say("The key is used until this tab is closed");
     if (!doc.sentences.length) work(resume);
@@ -320,8 +321,8 @@ function connect() {
   });
   $("stop").addEventListener("click", () => working?.controller.abort());
   $("theme").addEventListener("click", () => {
-    const theme = localStorage.getItem("tram-theme") ?? THEMES[0];
-    localStorage.setItem("tram-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
+    const theme = forThisBrowser.get("tram-theme") ?? THEMES[0];
+    forThisBrowser.set("tram-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
     applyTheme();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);

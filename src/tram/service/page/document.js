@@ -1,5 +1,7 @@
 // The document on the page: a session of the service, and a copy of it in this browser to resume from.
 
+import { forThisBrowser } from "./storage.js";
+
 const STORED = "tram-document";
 const FORMAT = "tram-document";
 export const ALTERNATIVES = 4;
@@ -93,17 +95,13 @@ export class TramDocument {
 
   /** Keep a copy in this browser: the session, and what it takes to start it again if the service has forgotten it. */
   keep() {
-    try {
-      localStorage.setItem(STORED, JSON.stringify({ id: this.id, pending: this.pending, ...this.content() }));
-    } catch {
-      // No room, or not allowed: the document works without it
-    }
+    forThisBrowser.set(STORED, JSON.stringify({ id: this.id, pending: this.pending, ...this.content() }));
   }
 
   /** Close the document; return what `restore` needs to bring it back. */
   close() {
     const closed = { id: this.id, pending: null, ...this.content() };
-    localStorage.removeItem(STORED);
+    forThisBrowser.remove(STORED);
     this.#set({});
     return closed;
   }
@@ -117,7 +115,7 @@ export class TramDocument {
   async resume() {
     let stored;
     try {
-      stored = JSON.parse(localStorage.getItem(STORED));
+      stored = JSON.parse(forThisBrowser.get(STORED));
     } catch {
       return false;
     }
