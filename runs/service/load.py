@@ -125,7 +125,7 @@ def latency(options: argparse.Namespace) -> dict[str, Any]:
 
 def sessions(options: argparse.Namespace) -> dict[str, Any]:
     """Hold many sessions of twenty translated sentences, each with a state of its own."""
-    server = Server(options.model, options.core, "--session-limit", "0")
+    server = Server(options.model, options.core, "--session-limit", "0", "--session-memory", "0")
     client = Client(server)
     id = client.session()
     draw = random.Random(1)

@@ -16,6 +16,7 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from served import HOSTS, Served, quick_translator, serving
+from tram.service.budget import Budget
 from tram.service.keys import Limits
 from tram.service.service import FILES_AT_ONCE, ServiceSettings
 from tram.translation.translator import Translator
@@ -120,6 +121,12 @@ def test_libretranslates_errors(served: Served, fields: dict[str, str], message:
 def test_bad_json_is_refused(served: Served, body: bytes) -> None:
     answer = served.post("/translate", data=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()) == (400, {"error": "Invalid JSON format"})
+
+
+def test_too_many_texts_are_refused_even_if_they_are_empty(served: Served) -> None:
+    answer = served.post("/translate", json={"q": [""] * 10_001, "source": "en", "target": "de"})
+    message = "Invalid request: request (10001) exceeds batch text limit (10000)"
+    assert (answer.status_code, answer.json()) == (400, {"error": message})
 
 
 def test_other_refusals(served: Served) -> None:
@@ -365,11 +372,21 @@ def test_a_body_that_is_too_large_is_refused(served: Served) -> None:
     assert answer.status_code == 413
 
 
+def test_bodies_that_are_held_at_once_are_limited(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tram.service.budget.Budget.take", Budget(10).take)
+    fields = {"q": "Tea! " * 10, "source": "en", "target": "de"}
+    assert served.post("/translate", json=fields).status_code == 200, "alone it may be larger"
+    refused = served.post("/translate", json=fields)  # nothing was given back
+    assert (refused.status_code, refused.json()) == (503, {"error": "The service is busy, try again later"})
+    assert int(refused.headers["Retry-After"]) >= 1
+
+
 # Pages of other sites.
 
 
 def test_other_hosts_and_origins_are_refused(served: Served) -> None:
     assert served.get("/languages", headers={"Host": "evil.example"}).status_code == 421
+    assert served.get("/languages", headers={"Host": "LocalHost:5000"}).status_code == 200
     fields = {"q": "Tea!", "source": "en", "target": "de"}
     assert served.post("/translate", data=fields, headers={"Origin": "http://evil.example"}).status_code == 403
     assert served.post("/translate", data=fields, headers={"Origin": served.url}).status_code == 200

@@ -24,6 +24,7 @@ pytestmark = [
 AXE = Path(os.environ.get("TRAM_AXE", "node_modules")) / "axe-core" / "axe.min.js"
 LETTER = (Path(__file__).parents[2] / "examples" / "letter.txt").read_text()
 TIMEOUT = 180_000  # milliseconds
+EXPECTED = ("404", "400", "ERR_INTERNET_DISCONNECTED")  # what the browser says of failures that were made on purpose
 VIEWS = [
     ({"width": width, "height": height}, scheme)
     for width, height in [(1280, 900), (390, 844)]
@@ -63,7 +64,7 @@ def open_page(served: Served, browser: Any) -> Iterator[Callable[..., Any]]:
         return page
 
     def note(kind: str, text: str) -> None:
-        if kind == "error" and "404" not in text:  # a session that was deleted on purpose
+        if kind == "error" and not any(expected in text for expected in EXPECTED):
             problems.append(text)
 
     def check(url: str) -> None:
@@ -118,6 +119,91 @@ def test_a_correction_changes_later_sentences_and_survives_a_reload(
     page.click("#more button")
     idle(page)
     assert len(sentences(page)) == len(after) + 1
+
+
+def test_what_a_stopped_translation_leaves_is_offered_to_continue(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    text = [f"The {noun} is new." for noun in ("door", "lamp", "key", "car", "table", "house", "letter", "book") * 5]
+    page.fill("#text", " ".join(text))
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".to .sentence >> nth=2")
+    page.click("#stop")
+    idle(page)
+    done = page.locator(".from .sentence").all_inner_texts()
+    assert 0 < len(done) < len(text)
+    assert page.input_value("#more-text") == " ".join(text[len(done) :])
+    page.click("#more button")
+    page.wait_for_selector(f".to .sentence >> nth={len(done)}")
+    page.reload()  # instead of stopping it
+    page.wait_for_selector("html[data-ready]")
+    page.click("#more button")
+    page.wait_for_selector(f".to .sentence >> nth={len(text) - 1}")
+    idle(page)
+    assert page.locator(".from .sentence").all_inner_texts() == text
+
+
+def test_nothing_is_lost_when_the_service_is_away_or_has_forgotten_the_document(
+    open_page: Callable[..., Any], served: Served
+) -> None:
+    page = open_page()
+    translate(page, "The new printer is in the office. It is very fast.")
+    page.context.set_offline(True)
+    page.fill("#more-text", "It is heavy.")
+    page.click("#more button")
+    idle(page)
+    assert page.inner_text("#status").startswith("The service does not answer.")
+    assert page.input_value("#more-text") == "It is heavy."
+    page.locator(".to .sentence").nth(0).click()
+    page.fill(".panel textarea", "Die neue Maschine ist im Büro.")
+    page.keyboard.press("Enter")
+    idle(page)
+    assert page.input_value(".panel textarea") == "Die neue Maschine ist im Büro."
+    page.keyboard.press("Escape")
+    page.context.set_offline(False)
+    served.service.sessions.delete(page.evaluate("JSON.parse(localStorage['tram-document']).id"), "anonymous")
+    page.click("#more button")
+    page.wait_for_selector(".to .sentence >> nth=2")
+    idle(page)
+    page.locator(".to .sentence").nth(0).click()
+    page.fill(".panel textarea", "Die neue Maschine ist im Büro.")
+    page.keyboard.press("Enter")
+    idle(page)
+    assert sentences(page)[1] == "Sie ist sehr schnell."
+
+
+def test_a_closed_document_can_be_brought_back(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    translate(page, "The door is open.")
+    before = sentences(page)
+    page.click("#new")
+    page.wait_for_selector("#start")
+    page.click("#undo")
+    assert sentences(page) == before
+    page.reload()
+    page.wait_for_selector("html[data-ready]")
+    assert sentences(page) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "There is nothing to translate yet"),
+        ("--- !!!", "The text has no words to translate"),
+        (
+            "Tea! " * 20_001,
+            "The text has 100,005 characters; the limit is 100,000. Translate it in parts, or as a file.",
+        ),
+    ],
+)
+def test_a_text_that_cannot_be_translated_stays_and_a_sentence_says_why(
+    open_page: Callable[..., Any], text: str, message: str
+) -> None:
+    page = open_page()
+    page.fill("#text", text)
+    page.click("#start .primary")
+    page.wait_for_selector("#status.failed")
+    assert page.inner_text("#status") == message
+    assert page.input_value("#text") == text
 
 
 def test_everything_works_with_the_keyboard_alone(open_page: Callable[..., Any]) -> None:

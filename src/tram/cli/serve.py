@@ -39,6 +39,13 @@ def serve(
     session_limit: Annotated[
         int, typer.Option(min=0, max=10**9, help="Document sessions per key; 0: any number.")
     ] = 1_000,
+    session_memory: Annotated[
+        int, typer.Option(min=0, max=10**6, help="Megabytes of the document sessions of a key; 0: any number.")
+    ] = 1_000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name that clients use for the service, such as that of a proxy; may be repeated."),
+    ] = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(help="Site whose pages may use the service, such as https://example.org; may be repeated."),
@@ -61,6 +68,7 @@ def serve(
     from tram.files import locked
     from tram.service.keys import Limits
     from tram.service.service import Service, ServiceSettings
+    from tram.service.store import make_private
 
     settings = ServiceSettings(
         limits=Limits(
@@ -68,6 +76,7 @@ def serve(
             file_bytes=file_limit * 1_000_000,
             requests_per_minute=request_limit,
             sessions=session_limit,
+            session_bytes=session_memory * 1_000_000,
         ),
         keys=keys,
         sessions=sessions,
@@ -75,9 +84,11 @@ def serve(
         batch=batch,
         queue=queue,
         grace=grace,
-        hosts=hosts_of(host),
+        hosts=hosts_of(host, allow_host or ()),
         origins=tuple(allow_origin or ()),
     )
+    if sessions is not None:
+        make_private(sessions)
     with locked(sessions) if sessions is not None else nullcontext():
         translator = load_translator(replace(options, threads=options.threads or 1))
         service = Service(translator, settings)

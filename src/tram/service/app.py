@@ -19,8 +19,7 @@ from starlette.requests import ClientDisconnect
 from tram import __version__
 from tram.errors import InputError
 from tram.service import deepl, libretranslate, session_api
-from tram.service.errors import Problem
-from tram.service.keys import QuotaExceeded
+from tram.service.errors import KeyProblem, Problem, QuotaExceeded
 from tram.service.metrics import Metrics
 from tram.service.middleware import Guard
 from tram.service.requests import client_of
@@ -64,11 +63,10 @@ def create_app(service: Service) -> FastAPI:
     _add_operations(app, service, metrics)
     _add_page(app)
     _add_errors(app)
-    limits = service.keys.largest_file
     app.add_middleware(
         Guard,
         max_body=MAX_BODY,
-        max_upload=limits + FORM_OVERHEAD,
+        max_upload=service.keys.largest_file + FORM_OVERHEAD,
         uploads=UPLOADS,
         hosts=service.settings.hosts,
         origins=service.settings.origins,
@@ -112,6 +110,9 @@ def _add_page(app: FastAPI) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
+    def is_deepl(request: Request) -> bool:
+        return request.url.path.startswith("/v2/")
+
     def answer(
         request: Request,
         status: int,
@@ -119,16 +120,14 @@ def _add_errors(app: FastAPI) -> None:
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> JSONResponse:
-        name = "message" if request.url.path.startswith("/v2/") else "error"
+        name = "message" if is_deepl(request) else "error"
         more = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return JSONResponse({name: message}, status, {**(headers or {}), **more})
 
     async def problem(request: Request, error: Any) -> JSONResponse:
-        status, is_deepl = error.status, request.url.path.startswith("/v2/")
-        if is_deepl and isinstance(error, QuotaExceeded):
+        if is_deepl(request) and isinstance(error, QuotaExceeded):
             return answer(request, DEEPL_QUOTA, "Quota exceeded")
-        if is_deepl and "API key" in error.message:
-            status = 403
+        status = 403 if is_deepl(request) and isinstance(error, KeyProblem) else error.status
         return answer(request, status, error.message, error.retry_after)
 
     async def unavailable(request: Request, error: Any) -> JSONResponse:

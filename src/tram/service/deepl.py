@@ -3,10 +3,12 @@
 What a model cannot do, such as formality or a glossary, is refused with a sentence that says so.
 """
 
+import asyncio
 import hmac
 import secrets
 import threading
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -20,10 +22,9 @@ from tram.service.keys import Client
 from tram.service.languages import name
 from tram.service.openapi import DEEPL_ERRORS, body_of
 from tram.service.requests import Fields, checked, client_of, read_fields, service_of
-from tram.service.scheduler import Unavailable
 from tram.service.service import Service
 from tram.service.shared import SharedTranslator
-from tram.service.uploads import characters, open_upload, translate_html, translate_upload, translated_name
+from tram.service.uploads import Upload, characters, translate_html, translate_upload, translated_name
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], responses=DEEPL_ERRORS)
 MAX_TEXTS = 50
@@ -173,6 +174,7 @@ class _Job:
     characters: int = 0
     message: str = ""
     file: str | None = None  # its name in the uploads
+    is_read: "Future[None]" = field(default_factory=Future)  # fails if it cannot be read
 
 
 class Jobs:
@@ -227,36 +229,34 @@ async def upload_document(request: Request) -> dict[str, str]:
     _check_languages(service, asked.source_lang, asked.target_lang)
     if asked.output_format:
         raise Problem(400, "output_format is not supported; a document is returned in its own format")
-    upload = fields.file
-    file_name = asked.filename or upload.name
-
-    def read(translator: SharedTranslator) -> Any:
-        with service.files:
-            return open_upload(file_name, upload.content, service.options, client.limits.file_bytes)
-
-    document = await service.run(request, read)
-    size = characters(document)
-    service.usage.count_characters(client, size, client.limits.file_characters)
-    job = _Job(secrets.token_hex(32), client.owner, characters=size)
+    upload = replace(fields.file, name=asked.filename or fields.file.name)
+    job = _Job(secrets.token_hex(32), client.owner)
     id = jobs_of(request).add(job)
-
-    def work(translator: SharedTranslator) -> None:
-        job.status = "translating"
-        try:
-            content = translate_upload(translator, document)
-            job.file = service.uploads.keep(translated_name(file_name, service.languages.target), content, client.owner)
-            job.status = "done"
-        except Exception as error:
-            job.message = str(error) if isinstance(error, Problem) else "The document could not be translated"
-            job.status = "error"
-            raise
-
     try:
-        service.run_in_background(work)
-    except Unavailable:
+        service.run_in_background(lambda translator: _translate_document(service, client, translator, upload, job))
+        await asyncio.wrap_future(job.is_read)
+    except Exception:
         jobs_of(request).remove(id)
         raise
     return {"document_id": id, "document_key": job.key}
+
+
+def _translate_document(
+    service: Service, client: Client, translator: SharedTranslator, upload: Upload, job: _Job
+) -> None:
+    try:
+        with service.opened_upload(upload, client) as document:
+            job.characters, job.status = characters(document), "translating"
+            job.is_read.set_result(None)
+            content = translate_upload(translator, document)
+        job.file = service.uploads.keep(translated_name(upload.name, service.languages.target), content, client.owner)
+        job.status = "done"
+    except Exception as error:
+        job.message = str(error) if isinstance(error, Problem) else "The document could not be translated"
+        job.status = "error"
+        if job.is_read.done():
+            raise
+        job.is_read.set_exception(error)
 
 
 async def _own_job(request: Request, id: str) -> _Job:

@@ -1,14 +1,22 @@
-"""What a client is told when its request cannot be answered."""
+"""Refusals: a status and a sentence for the client."""
 
 
 class Problem(Exception):
-    """A refusal with its HTTP status; the message is one sentence for the client."""
+    """A request that is refused: its HTTP status, and one sentence for the client."""
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.retry_after = retry_after
+
+
+class KeyProblem(Problem):
+    """A key that is missing or wrong; DeepL has one status for both."""
+
+
+class QuotaExceeded(Problem):
+    """The characters of the day are used up; DeepL has a status of its own for it."""
 
 
 def missing(name: str) -> Problem:

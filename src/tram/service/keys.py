@@ -21,12 +21,12 @@ from pydantic import Field
 
 from tram.config import Section, checked
 from tram.errors import InputError
-from tram.service.errors import Problem, too_long
+from tram.service.errors import KeyProblem, Problem, QuotaExceeded, too_long
 from tram.yaml_files import read_yaml
 
 SHORTEST_KEY = 16
 SHA256 = re.compile("[0-9a-f]{64}")
-UNLIMITED = 10**12  # what DeepL's clients are told where there is no limit
+UNLIMITED = 10**12  # the limit that DeepL's clients see where there is none
 DAY, MINUTE = 86_400.0, 60.0
 
 Limit = Annotated[int, Field(ge=0, le=10**12)]  # 0: none
@@ -39,6 +39,7 @@ class Limits(Section):
     characters_per_day: Limit = Field(0, description="characters of all requests of a day")
     requests_per_minute: Limit = Field(0, description="requests of a minute")
     sessions: Limit = Field(1_000, description="document sessions at the same time")
+    session_bytes: Limit = Field(1_000_000_000, description="memory of all document sessions")
     file_bytes: Limit = Field(10_000_000, description="size of an uploaded file")
     file_characters: Limit = Field(1_000_000, description="characters to translate in one file")
 
@@ -55,7 +56,7 @@ class _KeysFile(Section):
 
 @dataclass(frozen=True)
 class Client:
-    """Someone who may use the service. `owner` stands for the key in stored sessions; it does not reveal the key."""
+    """Someone who may use the service. owner: names the key in stored sessions, without revealing it."""
 
     owner: str
     limits: Limits
@@ -99,11 +100,11 @@ class Keys:
         if self._anonymous is not None:
             return self._anonymous
         if not key:
-            raise Problem(400, "Please contact the server operator to get an API key")
+            raise KeyProblem(400, "Please contact the server operator to get an API key")
         presented = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
         matches = [client for digest, client in self._clients if hmac.compare_digest(digest, presented)]
         if not matches:
-            raise Problem(403, "Invalid API key")
+            raise KeyProblem(403, "Invalid API key")
         return matches[0]
 
 
@@ -174,7 +175,3 @@ class Usage:
         """Return the characters that a client has used and may use: of the day where it has a limit per day."""
         used, per_day = self._of(client), client.limits.characters_per_day
         return (used.characters, per_day) if per_day else (used.total, UNLIMITED)
-
-
-class QuotaExceeded(Problem):
-    """The characters of the day are used up; DeepL has a status of its own for it."""

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 from tram.service.errors import Problem
 from tram.text.pipeline import TextPipeline
@@ -39,7 +40,7 @@ class Languages:
         self._target_words = frozenset(text.target_truecaser.words)
 
     def check(self, source: str, target: str) -> None:
-        """Refuse another pair, in LibreTranslate's words; `auto` stands for the model's source language."""
+        """Refuse another pair, in LibreTranslate's words; `auto` is the model's source language."""
         known = (self.source, self.target)
         pair = (self.source if source == "auto" else _base(source), _base(target))
         for given, code in zip((source, target), pair, strict=True):
@@ -51,7 +52,7 @@ class Languages:
 
     def detect(self, text: str) -> list[Detection]:
         """Guess which language of the pair a text is in, by the words that only one of them has; best first."""
-        words = [match[0] for match in WORD.finditer(text)][:MOST_WORDS]
+        words = [match[0] for match in islice(WORD.finditer(text), MOST_WORDS)]
         source = sum(word in self._source_words and word not in self._target_words for word in words)
         target = sum(word in self._target_words and word not in self._source_words for word in words)
         if not source + target:

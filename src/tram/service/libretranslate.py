@@ -17,14 +17,15 @@ from tram.service.errors import Problem, missing
 from tram.service.keys import Client
 from tram.service.languages import name
 from tram.service.openapi import ERRORS, body_of
-from tram.service.requests import Fields, checked, client_of, read_fields, service_of
+from tram.service.requests import checked, client_of, read_fields, service_of
 from tram.service.service import Service
 from tram.service.shared import SharedTranslator
-from tram.service.uploads import SUFFIXES, characters, open_upload, translate_html, translate_upload, translated_name
+from tram.service.uploads import SUFFIXES, Upload, translate_html, translate_upload, translated_name
 from tram.translation.parts import Translation
 
 router = APIRouter(tags=["LibreTranslate"], responses=ERRORS)
 MAX_ALTERNATIVES = 20
+MAX_TEXTS = 10_000  # of one request
 
 
 class TranslateFields(BaseModel):
@@ -105,6 +106,8 @@ async def translate(request: Request) -> Any:
             raise missing(required)
     asked = checked(TranslateFields, fields.values)
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
+    if len(texts) > MAX_TEXTS:
+        raise Problem(400, f"Invalid request: request ({len(texts)}) exceeds batch text limit ({MAX_TEXTS})")
     service.usage.count_characters(client, sum(map(len, texts)))
     service.languages.check(asked.source, asked.target)
     detected = [service.languages.detect(text)[0] for text in texts] if asked.source == "auto" else []
@@ -160,6 +163,7 @@ def _in_session(
     service: Service, client: Client, translator: SharedTranslator, asked: TranslateFields, texts: list[str]
 ) -> list[list[str]]:
     results = []
+    service.sessions.check_room(client.owner, client.limits.session_bytes)
     with service.sessions.opened(asked.session or "", client.owner) as session:
         for text in texts:
             layout = split_document(text, service.options.source_language)
@@ -200,26 +204,22 @@ async def translate_file(request: Request) -> dict[str, str]:
     """Translate a file in its own format; the answer says where to download it."""
     fields = await read_fields(request)
     service, client = service_of(request), client_of(request, fields)
-    if fields.file is None:
+    if (upload := fields.file) is None:
         raise missing("file")
     for required in ("source", "target"):
         if not fields.get(required):
             raise missing(required)
     asked = checked(FileFields, fields.values)
-    if not fields.file.name:
+    if not upload.name:
         raise Problem(400, "Invalid request: empty file")
     service.languages.check(asked.source, asked.target)
-    id = await service.run(request, lambda translator: _translate_file(service, client, translator, fields))
+    id = await service.run(request, lambda translator: _translate_file(service, client, translator, upload))
     return {"translatedFileUrl": str(request.url_for("download_file", name=id))}
 
 
-def _translate_file(service: Service, client: Client, translator: SharedTranslator, fields: Fields) -> str:
-    upload = fields.file
-    assert upload is not None
-    with service.files:
-        document = open_upload(upload.name, upload.content, service.options, client.limits.file_bytes)
-    service.usage.count_characters(client, characters(document), client.limits.file_characters)
-    content = translate_upload(translator, document)  # long files are translated beside short ones
+def _translate_file(service: Service, client: Client, translator: SharedTranslator, upload: Upload) -> str:
+    with service.opened_upload(upload, client) as document:
+        content = translate_upload(translator, document)
     return service.uploads.keep(translated_name(upload.name, service.languages.target), content, client.owner)
 
 
@@ -245,6 +245,7 @@ async def suggest(request: Request) -> dict[Literal["success"], bool]:
     service.usage.count_characters(client, len(asked.q) + len(asked.s))
 
     def read(translator: SharedTranslator) -> None:
+        service.sessions.check_room(client.owner, client.limits.session_bytes)
         with service.sessions.opened(asked.session or "", client.owner) as session:
             sessions.read(session, translator, [asked.q], [asked.s], service.settings.session_sentences)
 
@@ -269,5 +270,7 @@ async def frontend_settings(request: Request) -> dict[str, Any]:
         },
         "suggestions": False,
         "supportedFilesFormat": SUFFIXES,
+        "fileLimit": service.keys.largest_file,
         "model": service.model_name,
+        "isShipped": service.is_shipped,
     }

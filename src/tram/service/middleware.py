@@ -9,10 +9,14 @@ from collections.abc import Callable
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tram.service.budget import Budget
+from tram.service.scheduler import Unavailable
+
 log = logging.getLogger(__name__)
 Observe = Callable[[str, int, float], None]
 BODY_TIMEOUT = 30.0  # seconds without another piece of a body
 SLOWEST = 5_000  # bytes per second of a body, after the first BODY_TIMEOUT
+BODIES_AT_ONCE = 300_000_000  # bytes of the bodies of all requests that are not answered yet
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -31,10 +35,11 @@ SECURITY_HEADERS = {
 class Refused(Exception):
     """A request that is refused before its body is read to the end."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.retry_after = retry_after
 
 
 class Guard:
@@ -64,6 +69,7 @@ class Guard:
         self.origins = origins
         self.observe = observe
         self.is_closing = is_closing
+        self.bodies = Budget(BODIES_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -72,6 +78,7 @@ class Guard:
             return
         start, status, headers, asked = time.monotonic(), 0, Headers(scope=scope), scope
         origin = headers.get("origin", "")
+        body = _Body(receive, self._limit(scope), self.bodies)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -86,9 +93,9 @@ class Guard:
                 await answer({"type": "http.response.start", "status": 204, "headers": []})
                 await answer({"type": "http.response.body"})
                 return
-            # Whatever can be got can be asked about; the server leaves out the body of an answer to HEAD
+            # HEAD is handled as GET; the server leaves out the body of the answer
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
-            await self.app(asked, self._limited(scope, receive), answer)
+            await self.app(asked, body.receive, answer)
         except Refused as refusal:
             if not status:
                 await _refuse(answer, scope["path"], refusal)
@@ -97,14 +104,15 @@ class Guard:
             if not status:
                 await _refuse(answer, scope["path"], Refused(500, "Internal error; it was logged"))
         finally:
+            body.forget()
             route = asked.get("route")
             self.observe(getattr(route, "path", "other"), status or 499, time.monotonic() - start)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
-        host = headers.get("host", "")
+        host = headers.get("host", "").lower()
         if self.hosts and _host_name(host) not in self.hosts:
             # A page of another site can make its own name point to this machine
-            raise Refused(421, "The service is not reachable by this name; start it with --host")
+            raise Refused(421, "The service does not answer to this name; start it with --allow-host")
         origin = headers.get("origin", "")
         if origin and scope["method"] not in ("GET", "HEAD") and not self._is_allowed(origin, host):
             raise Refused(403, "Pages of other sites may not use this service; start it with --allow-origin")
@@ -117,27 +125,6 @@ class Guard:
 
     def _limit(self, scope: Scope) -> int:
         return self.max_upload if scope["path"] in self.uploads else self.max_body
-
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """Return `receive` with a limit on the body and on the time that the client takes for it."""
-        start, size, complete = time.monotonic(), 0, False
-
-        async def receive_limited() -> Message:
-            nonlocal size, complete
-            if complete:
-                return await receive()
-            end = start + BODY_TIMEOUT + size / SLOWEST
-            try:
-                message = await asyncio.wait_for(receive(), min(BODY_TIMEOUT, max(end - time.monotonic(), 0)))
-            except TimeoutError:
-                raise Refused(408, "The request took too long to arrive") from None
-            size += len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if size > self._limit(scope):
-                raise Refused(413, f"The request is larger than {self._limit(scope)} bytes")
-            return message
-
-        return receive_limited
 
     def _finish(self, headers: MutableHeaders, origin: str) -> None:
         for name, value in SECURITY_HEADERS.items():
@@ -153,6 +140,41 @@ class Guard:
             headers.add_vary_header("Origin")
 
 
+class _Body:
+    """The body of a request, with limits on its size, on the time that it takes, and on all bodies together."""
+
+    def __init__(self, receive: Receive, limit: int, together: Budget) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._together = together
+        self._start, self._size, self._is_complete = time.monotonic(), 0, False
+
+    async def receive(self) -> Message:
+        """Return the next piece."""
+        if self._is_complete:
+            return await self._receive()
+        end = self._start + BODY_TIMEOUT + self._size / SLOWEST
+        try:
+            message = await asyncio.wait_for(self._receive(), min(BODY_TIMEOUT, max(end - time.monotonic(), 0)))
+        except TimeoutError:
+            raise Refused(408, "The request took too long to arrive") from None
+        more = len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        if self._size + more > self._limit:
+            raise Refused(413, f"The request is larger than {self._limit} bytes")
+        try:
+            self._together.take(more, own=self._size)
+        except Unavailable as error:
+            raise Refused(503, str(error), error.retry_after) from None
+        self._size += more
+        return message
+
+    def forget(self) -> None:
+        """Make room for others: the request is answered."""
+        self._together.give_back(self._size)
+        self._size = 0
+
+
 def _host_name(host: str) -> str:
     """Return a Host header without its port."""
     return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
@@ -166,5 +188,7 @@ async def _refuse(send: Send, path: str, refusal: Refused) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),  # the rest of the body is not read
     ]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

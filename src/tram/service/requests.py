@@ -1,7 +1,7 @@
 """Requests as existing clients send them: fields from JSON, a form, multipart or the query; the key; the client."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -13,6 +13,7 @@ from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service
 from tram.service.texts import is_encodable
+from tram.service.uploads import Upload
 
 M = TypeVar("M", bound=BaseModel)
 SCHEMES = ("bearer ", "deepl-auth-key ")
@@ -25,20 +26,11 @@ class Fields:
     """What a request contains, wherever it was: text fields and at most one file."""
 
     values: dict[str, Any]
-    is_json: bool = False
-    file: "Upload | None" = None
+    file: Upload | None = None
 
     def get(self, name: str) -> Any:
         """Return a field; None if it is missing or empty."""
         return self.values.get(name) or None
-
-
-@dataclass(frozen=True)
-class Upload:
-    """An uploaded file."""
-
-    name: str
-    content: bytes = field(repr=False)
 
 
 def service_of(request: Request) -> Service:
@@ -55,7 +47,7 @@ async def read_fields(request: Request, repeated: tuple[str, ...] = ()) -> Field
     if is_json and request.method == "GET" and not await request.body():
         is_json = False  # some clients name the type of the body that they do not send; DeepL's sends a form with GET
     if is_json:
-        return Fields(await _json(request), is_json=True)
+        return Fields(await _json(request))
     if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
         return Fields(query | {name: request.query_params.getlist(name) for name in repeated if name in query})
     try:

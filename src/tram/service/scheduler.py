@@ -31,6 +31,7 @@ from tram.translation.translator import Translator
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+BUSY = "The service is busy, try again later"
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
 PAUSE = 0.1  # seconds after which clients that were answered are no longer expected to send their next sentence
 CALL_SECONDS = 0.2  # of calls between two steps
@@ -206,7 +207,7 @@ class Scheduler:
             if len(self._requests) + len(self._calls) >= self.max_requests or (
                 waiting and waiting + sentences > self.max_sentences
             ):
-                raise Unavailable("The service is busy, try again later", self._seconds(waiting))
+                raise Unavailable(BUSY, self._seconds(waiting))
             if isinstance(work, _Request):
                 self._requests.append(work)
                 self._expected = max(self._expected - 1, 0)

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -27,9 +27,10 @@ def is_loopback(host: str) -> bool:
     return host in LOOPBACK or host.startswith("127.")
 
 
-def hosts_of(host: str) -> tuple[str, ...]:
-    """Return the names by which a service at this address may be called; empty: any."""
-    return (*LOOPBACK, "[::1]", host) if is_loopback(host) else ()
+def hosts_of(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names by which a service at this address may be called; empty: any. more: of a proxy, for example."""
+    own = (*LOOPBACK, "[::1]", host)
+    return (*own, *(name.lower() for name in more)) if more or is_loopback(host) else ()
 
 
 class Server(uvicorn.Server):
@@ -52,7 +53,8 @@ class Server(uvicorn.Server):
             host, port = listener.getsockname()[:2]
             at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             pair = f"{service.languages.source} → {service.languages.target}"
-            print(f"tram serves {service.model_name} ({pair}) at http://{at}", flush=True)
+            model = "its own small model" if service.is_shipped else service.model_name
+            print(f"tram serves {model} ({pair}) at http://{at}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to shut down; a second signal does not wait for accepted work, a third not for connections."""
@@ -112,8 +114,8 @@ def make_server(service: Service) -> Server:
         create_app(service),
         http=Connection,
         ws="none",
-        log_level="warning",
-        access_log=False,  # addresses are nobody's business
+        log_level="error",  # it warns of every bad request
+        access_log=False,  # it would contain addresses and keys
         server_header=False,
         limit_concurrency=4 * service.settings.queue + 100,
         timeout_graceful_shutdown=int(service.settings.grace) + AFTER_GRACE,

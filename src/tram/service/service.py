@@ -4,29 +4,32 @@ import asyncio
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import Request
 
-from tram.filetypes.base import ReadOptions
+from tram.filetypes.base import FileDocument, ReadOptions
 from tram.filetypes.plain_text import split_document
-from tram.service.keys import Keys, Limits, Usage
+from tram.service.budget import Budget
+from tram.service.keys import Client, Keys, Limits, Usage
 from tram.service.languages import Languages
-from tram.service.scheduler import Cancellation, Cancelled, Scheduler, Unavailable
+from tram.service.scheduler import BUSY, Cancellation, Cancelled, Scheduler, Unavailable
+from tram.service.sessions import Session
 from tram.service.shared import SharedTranslator
 from tram.service.store import SessionStore
-from tram.service.uploads import Uploads
+from tram.service.uploads import Upload, Uploads, characters, open_upload, unpacked_size
 from tram.translation.document_state import DocumentState
-from tram.translation.translator import Translator
+from tram.translation.translator import SHIPPED, Translator
 
 T = TypeVar("T")
 CACHED_CONTEXTS = 128
-FILES_AT_ONCE = 2  # reading a file may take much memory
+FILES_AT_ONCE = 2  # that are being read, which takes most of the time in Python
+FILE_BYTES_AT_ONCE = 100_000_000  # of the files that are being read and translated, unpacked
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Service:
         self.translator = translator
         self.scheduler = Scheduler(translator, self.settings.batch, max_requests=self.settings.queue)
         self.files = threading.Semaphore(FILES_AT_ONCE)
+        self.file_bytes = Budget(FILE_BYTES_AT_ONCE)
         self.options = ReadOptions(translator.text.source_language, translator.text.target_language)
         self._pool = ThreadPoolExecutor(self.settings.queue, "tram-request")
         self._running = 0  # in the event loop's thread only
@@ -69,11 +73,29 @@ class Service:
         """The name of the model's folder."""
         return self.translator.folder.name if self.translator.folder else "model"
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the model is the small one that comes with tram."""
+        return self.translator.folder == SHIPPED
+
     def close(self, timeout: float | None = None) -> None:
         """Finish what was accepted, refuse the rest, and remove temporary files."""
         self.scheduler.close(self.settings.grace if timeout is None else timeout)
         self._pool.shutdown(wait=True)
         self.uploads.close()
+
+    def add_session(self, session: Session, client: Client) -> None:
+        """Keep a new session, within the limits of its client."""
+        self.sessions.add(session, client.limits.sessions, client.limits.session_bytes)
+
+    @contextmanager
+    def opened_upload(self, upload: Upload, client: Client) -> Iterator[FileDocument]:
+        """Yield a file to translate, within the limits of its client; its size is counted until the end."""
+        with self.file_bytes.hold(unpacked_size(upload.content, client.limits.file_bytes)):
+            with self.files:
+                document = open_upload(upload, self.options)
+            self.usage.count_characters(client, characters(document), client.limits.file_characters)
+            yield document
 
     async def run(self, request: Request, work: Callable[[SharedTranslator], T]) -> T:
         """Run work that waits for the scheduler in a thread; drop it if the client goes."""
@@ -124,7 +146,7 @@ class Service:
 
     def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         if self._running >= self.settings.queue:
-            raise Unavailable("The service is busy, try again later", 1)
+            raise Unavailable(BUSY, 1)
         self._running += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
         future.add_done_callback(self._ended)

@@ -41,7 +41,7 @@ class SentenceModel(BaseModel):
     """A sentence of a session.
 
     kind: translated by the model, corrected by a client, or context that was read.
-    before: what stands between the previous sentence and this one.
+    before: the text between the previous sentence and this one.
     """
 
     source: Text
@@ -85,7 +85,7 @@ class NewSession(BaseModel):
     target: Text | None = None
     state: Text | None = Field(None, description="the state before the first sentence, as base64")
     sentences: list[SentenceModel] = []
-    after: Text = Field("", description="what stands after the last sentence")
+    after: Text = Field("", description="the text after the last sentence")
 
 
 class SessionInfo(BaseModel):
@@ -183,7 +183,7 @@ async def create(request: Request, body: NewSession) -> Any:
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
     session.after = body.after
-    await service.run(request, lambda translator: service.sessions.add(session, client.limits.sessions))
+    await service.run(request, lambda translator: service.add_session(session, client))
     return _info(service, session)
 
 
@@ -214,7 +214,7 @@ async def fork(request: Request, id: str) -> Any:
     """Copy a session."""
     service, client = service_of(request), client_of(request)
     copy = service.sessions.get(id, client.owner).fork()
-    await service.run(request, lambda translator: service.sessions.add(copy, client.limits.sessions))
+    await service.run(request, lambda translator: service.add_session(copy, client))
     return _info(service, copy)
 
 
@@ -228,6 +228,7 @@ async def translate(request: Request, id: str, body: TranslateBody) -> Any:
     service, client = service_of(request), client_of(request)
     service.usage.count_characters(client, len(body.q) if isinstance(body.q, str) else sum(map(len, body.q)))
     service.sessions.get(id, client.owner)
+    service.sessions.check_room(client.owner, client.limits.session_bytes)
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
         with service.sessions.opened(id, client.owner) as session:
@@ -245,6 +246,7 @@ async def read(request: Request, id: str, body: ReadBody) -> Any:
     """Read sentences with their translations as context."""
     service, client = service_of(request), client_of(request)
     service.usage.count_characters(client, sum(map(len, (*body.source, *body.target))))
+    service.sessions.check_room(client.owner, client.limits.session_bytes)
 
     def work(translator: SharedTranslator) -> int:
         with service.sessions.opened(id, client.owner) as session:
@@ -260,7 +262,7 @@ async def read(request: Request, id: str, body: ReadBody) -> Any:
     responses={200: {"content": {STREAM: {"schema": {"type": "string"}}}}},
 )
 async def correct(request: Request, id: str, number: Number, body: Correction) -> StreamingResponse:
-    """Correct a sentence and translate anew what follows: server-sent events, one for each sentence."""
+    """Correct a sentence and translate again what follows: server-sent events, one for each sentence."""
     service, client = service_of(request), client_of(request)
     session = service.sessions.get(id, client.owner)
     following = sum(len(sentence.source) for sentence in session.sentences[number + 1 :])

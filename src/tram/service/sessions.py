@@ -2,7 +2,7 @@
 
     session = Session.new("anonymous", translator.start())
     for number in translate(session, translator, "Running text.", best=3): ...      # sentences as they are done
-    for number in correct(session, translator, 2, "Der neue Satz."): ...            # what follows is translated anew
+    for number in correct(session, translator, 2, "Der neue Satz."): ...            # what follows is translated again
 
 The state is a function of the sentences and their translations: `state` has read the first `covered` of them. So a
 session is consistent after every sentence, whenever a client goes, and no state needs to be kept for each sentence.
@@ -27,6 +27,7 @@ Kind = Literal["translated", "corrected", "context"]
 Span = tuple[int, int]
 Option = tuple[str, float]  # an alternative translation and its score
 LARGEST_STEP = 16  # sentences translated before the session is consistent again
+SENTENCE_BYTES, OPTION_BYTES = 600, 200  # of the objects in memory, besides their characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Sentence:
     """A sentence and its translation.
 
     kind: translated by the model, corrected by the client, or context: read, but no part of the text.
-    before: what stands between the previous sentence and this one in the text.
+    before: the text between the previous sentence and this one.
     """
 
     source: str
@@ -56,7 +57,7 @@ class Session:
     covered: int = 0
     anchor: tuple[int, DocumentState] | None = None  # before the last correction: the next one is likely to be near
     sentences: list[Sentence] = field(default_factory=list)
-    after: str = ""  # what stands after the last sentence in the text
+    after: str = ""  # the text after the last sentence
     used: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -144,7 +145,7 @@ def read(
 def correct(
     session: Session, translator: SharedTranslator, number: int, target: str, best: int = 1
 ) -> Iterator[Change]:
-    """Replace the translation of a sentence and translate anew what follows; yield every sentence when it is done.
+    """Replace the translation of a sentence and translate again what follows; yield every sentence when it is done.
 
     Sentences that the client has corrected, and context, stay as they are and are read again.
     """
@@ -189,6 +190,18 @@ def restart(session: Session, state: DocumentState) -> None:
     """Forget the sentences and continue from another state."""
     session.origin = session.state = state
     session.covered, session.anchor, session.sentences, session.after = 0, None, [], ""
+
+
+def size_of(session: Session) -> int:
+    """Return roughly how many bytes the sentences of a session take in memory."""
+    return sum(
+        SENTENCE_BYTES
+        + len(sentence.source)
+        + len(sentence.target)
+        + len(sentence.before)
+        + sum(OPTION_BYTES + len(text) for text, _ in sentence.alternatives)
+        for sentence in session.sentences
+    ) + len(session.after)
 
 
 def check_room(session: Session, more: int, limit: int) -> None:

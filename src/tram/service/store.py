@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tram.errors import InputError
 from tram.files import check_folder_writable, read_json, remove, write_text
 from tram.service.errors import Problem
-from tram.service.sessions import Kind, Sentence, Session
+from tram.service.sessions import Kind, Sentence, Session, size_of
 from tram.service.texts import Text
 from tram.translation.document_state import DocumentState
 
@@ -70,22 +70,26 @@ class SessionStore:
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._owners: dict[str, str] = {}  # of all sessions, also of those on disk only
         self._counts: Counter[str] = Counter()  # sessions of each owner
+        self._sizes: dict[str, int] = {}  # bytes of each session, roughly
+        self._bytes: Counter[str] = Counter()  # of all sessions of each owner
         self._lock = threading.Lock()
         if folder is not None:
-            check_folder_writable(folder)
+            make_private(folder)
             self._find_files(folder)
 
     def __len__(self) -> int:
         return len(self._owners)
 
-    def add(self, session: Session, most: int) -> None:
-        """Add a session; most: how many its owner may have, 0 for any number."""
+    def add(self, session: Session, most: int, most_bytes: int = 0) -> None:
+        """Add a session; most, most_bytes: what all sessions of its owner may be, 0 for any number."""
+        size = size_of(session)
         if most and self._counts[session.owner] >= most:
             self.remove_expired()
         with self._lock:
             if most and self._counts[session.owner] >= most:
                 raise Problem(429, f"Slowdown: {most} sessions at the same time", 60)
-            self._know(session.id, session.owner)
+            self.check_room(session.owner, most_bytes, size)
+            self._know(session.id, session.owner, size)
         try:
             self._save(session)
         except Problem:
@@ -93,9 +97,19 @@ class SessionStore:
             raise
         self._put(session)
 
-    def _know(self, id: str, owner: str) -> None:
+    def check_room(self, owner: str, most_bytes: int, more: int = 0) -> None:
+        """Refuse more text of an owner whose sessions have reached their limit, 0 for none."""
+        if most_bytes and self._bytes[owner] + more > most_bytes:
+            raise Problem(429, f"Slowdown: {most_bytes} bytes of sessions; delete some of them", 60)
+
+    def _know(self, id: str, owner: str, size: int) -> None:
         self._owners[id] = owner
         self._counts[owner] += 1
+        self._set_size(id, owner, size)
+
+    def _set_size(self, id: str, owner: str, size: int) -> None:
+        self._bytes[owner] += size - self._sizes.get(id, 0)
+        self._sizes[id] = size
 
     @contextmanager
     def opened(self, id: str, owner: str, wait: float = 60.0) -> Iterator[Session]:
@@ -108,10 +122,19 @@ class SessionStore:
             finally:
                 session.used = self._clock()
                 has_changed = session.state is not state or before != (session.sentences, session.after)
-                if has_changed and session.id in self._owners:
+                if has_changed and self._measure(session):
                     self._save(session)
         finally:
             session.lock.release()
+
+    def _measure(self, session: Session) -> bool:
+        """Update the size of a session; return whether it still exists."""
+        size = size_of(session)
+        with self._lock:
+            if session.id not in self._owners:
+                return False
+            self._set_size(session.id, session.owner, size)
+            return True
 
     def _locked(self, id: str, owner: str, wait: float) -> Session:
         """Return a session with its lock held."""
@@ -146,6 +169,7 @@ class SessionStore:
             owner = self._owners.pop(id, None)
             if owner is not None:
                 self._counts[owner] -= 1
+                self._bytes[owner] -= self._sizes.pop(id)
         if (path := self._path(id, owner)) is not None:
             remove(path)
 
@@ -183,7 +207,7 @@ class SessionStore:
     def _find_files(self, folder: Path) -> None:
         for path in folder.glob("*.json"):
             if match := FILE.fullmatch(path.name):
-                self._know(match["id"], match["owner"])
+                self._know(match["id"], match["owner"], path.lstat().st_size)
         self.remove_expired()
 
     def _save(self, session: Session) -> None:
@@ -205,7 +229,8 @@ class SessionStore:
             if session.id not in self._owners:  # deleted just now
                 remove(path)
         except InputError as error:  # a full disk, for example; clients need not know where it is
-            log.error("a session could not be stored: %s", error)
+            reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "not writable"
+            log.error("a session could not be stored: %s", reason)  # its path contains its id
             raise Problem(503, "The session could not be stored; try again later", 60) from None
 
     def _load(self, id: str, owner: str) -> Session:
@@ -233,6 +258,13 @@ class SessionStore:
 
     def _state(self, text: str | None) -> DocumentState:
         return self.initial if text is None else DocumentState.from_bytes(base64.b64decode(text))
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder, unless it exists, in which other users of the machine cannot read."""
+    check_folder_writable(folder)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
 
 
 def _encoded(state: DocumentState) -> str:

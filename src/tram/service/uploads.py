@@ -10,7 +10,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
@@ -28,7 +28,15 @@ MAX_PARTS = 5_000
 UNSAFE = re.compile(r"[^\w.-]+")
 LONGEST_NAME, LONGEST_SUFFIX = 100, 16
 LIFETIME = 3_600.0  # seconds for which a translation can be downloaded
-MAX_KEPT = 1_000
+MAX_KEPT, MAX_KEPT_BYTES = 200, 500_000_000  # of one client; its oldest files make room for new ones
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that a client has sent."""
+
+    name: str
+    content: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Kept:
     name: str
     created: float
     owner: str
+    size: int
 
 
 class Uploads:
@@ -53,15 +62,24 @@ class Uploads:
     def keep(self, name: str, content: bytes, owner: str) -> str:
         """Store a translated file; return the random name that it can be downloaded by."""
         self.remove_expired()
+        self._make_room(owner, len(content))
         id = f"{secrets.token_hex(16)}.{name}"
         path = Path(self._folder.name) / secrets.token_hex(16)
         path.write_bytes(content)
         with self._lock:
-            if len(self._kept) >= MAX_KEPT:
-                path.unlink()
-                raise Problem(503, "Too many translated files wait for their download", 60)
-            self._kept[id] = Kept(path, name, self._clock(), owner)
+            self._kept[id] = Kept(path, name, self._clock(), owner, len(content))
         return id
+
+    def _make_room(self, owner: str, size: int) -> None:
+        """Delete the oldest files of a client that has too many."""
+        with self._lock:
+            own = [(id, kept.size) for id, kept in self._kept.items() if kept.owner == owner]
+        count, total = len(own) + 1, sum(each for _, each in own) + size
+        for id, each in own:
+            if count <= MAX_KEPT and total <= MAX_KEPT_BYTES:
+                return
+            self.remove(id)
+            count, total = count - 1, total - each
 
     def get(self, id: str) -> Kept:
         """Return a file by its random name."""
@@ -103,27 +121,31 @@ def translated_name(name: str, language: str) -> str:
     return f"{path.stem}.{language}{path.suffix}"
 
 
-def open_upload(name: str, content: bytes, options: ReadOptions, max_bytes: int) -> FileDocument:
-    """Read an uploaded file; refuse one that is too large, or that unpacks to far more than it should."""
+def unpacked_size(content: bytes, max_bytes: int) -> int:
+    """Return the size of an uploaded file, unpacked; refuse one that is too large, or unpacks to far more."""
     if max_bytes and len(content) > max_bytes:
         raise Problem(413, f"The file has {len(content)} bytes, the limit is {max_bytes}")
-    name = safe_name(name)
-    if content.startswith(b"PK"):
-        _check_package(content, max_bytes * MAX_UNPACKED)
-    try:
-        return read_bytes(name, content, None, options)
-    except InputError as error:
-        raise Problem(400, f"Invalid request: {error}") from None
+    return _package_size(content, max_bytes * MAX_UNPACKED) if content.startswith(b"PK") else len(content)
 
 
-def _check_package(content: bytes, max_unpacked: int) -> None:
+def _package_size(content: bytes, max_unpacked: int) -> int:
     try:
         with zipfile.ZipFile(BytesIO(content)) as package:
             infos = package.infolist()
     except Exception:  # zipfile raises whatever damaged bytes lead it to
         raise Problem(400, "Invalid request: the file is a damaged package") from None
-    if len(infos) > MAX_PARTS or (max_unpacked and sum(info.file_size for info in infos) > max_unpacked):
+    size = sum(info.file_size for info in infos)
+    if len(infos) > MAX_PARTS or (max_unpacked and size > max_unpacked):
         raise Problem(413, "The file unpacks to more than this service reads")
+    return size
+
+
+def open_upload(upload: Upload, options: ReadOptions) -> FileDocument:
+    """Read an uploaded file."""
+    try:
+        return read_bytes(safe_name(upload.name), upload.content, None, options)
+    except InputError as error:
+        raise Problem(400, f"Invalid request: {error}") from None
 
 
 def characters(document: FileDocument) -> int:

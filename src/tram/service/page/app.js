@@ -3,6 +3,7 @@
 import { Api } from "./api.js";
 import { TramDocument } from "./document.js";
 import { Panel } from "./panel.js";
+import { forThisBrowser, forThisTab } from "./storage.js";
 import { View } from "./view.js";
 
 const THEMES = ["automatic", "light", "dark"];
@@ -10,46 +11,67 @@ const TEXT_FILE = /\.(txt|text)$/i;
 const SAVED_FILE = /\.tram\.json$/i;
 const ALIGNED_AT_ONCE = 20;
 const COMMON_FORMATS = ["docx", "odt", "epub", "html", "md", "txt", "po", "xliff", "tmx", "srt", "vtt"];
+const EXAMPLE = `Good morning, Mr Weber.
+
+The new printer is in the office. It is very fast. Do you need it today? You do not need a password.
+
+I have a question, Mr Weber. Where is the old camera? Do you still need it? Its battery is empty. You know its price.`;
 
 const $ = (id) => document.getElementById(id);
-const api = new Api(() => sessionStorage.getItem("tram-key") ?? "");
+const api = new Api(() => forThisTab.get("tram-key") ?? "");
 const doc = new TramDocument(api);
-let settings, view, panel, working = null; // working: the AbortController of what is under way
+let settings, view, panel;
+let working = null; // what is under way: its AbortController, and `done`, a promise of its end
+let closed = null; // the document before "New", for "Undo"
+let rest = ""; // what is not translated yet of a text whose translation was interrupted
 
 // Status.
 
 function say(text, failed = false) {
   $("status").textContent = text;
   $("status").classList.toggle("failed", failed);
+  $("undo").hidden = true;
 }
 
 function showProgress(value) {
   $("progress").hidden = value === null;
-  if (value !== null) $("progress").value = value;
+  if (value === undefined) $("progress").removeAttribute("value");
+  else if (value !== null) $("progress").value = value;
 }
 
 /** Run something that takes a while: one at a time, with a button to stop it, and errors as a sentence. */
 async function work(task) {
-  working?.abort();
-  const own = (working = new AbortController());
+  const before = working;
+  const own = (working = { controller: new AbortController() });
+  own.done = before ? before.done.then(() => run(task, own)) : run(task, own);
+  before?.controller.abort();
+  return own.done;
+}
+
+async function run(task, own) {
   $("stop").hidden = false;
   try {
-    await task(own.signal);
+    if (!settings) await configure();
+    await task(own.controller.signal);
   } catch (error) {
     if (error.name === "AbortError") say("Stopped");
     else {
-      if (error.status === 400 && /API key/.test(error.message)) $("key-form").hidden = false;
-      if (error.status === 403) $("key-form").hidden = false;
+      if (error.status === 403 || /API key/.test(error.message)) askForKey();
       say(error.message, true);
     }
   } finally {
     if (working === own) {
       working = null;
       $("stop").hidden = true;
-      showProgress(null);
-      view?.settle();
     }
+    showProgress(null);
+    view?.settle();
   }
+}
+
+function askForKey() {
+  $("key-form").hidden = false;
+  $("key").focus();
 }
 
 // The document.
@@ -58,7 +80,7 @@ function showDocument() {
   const exists = doc.sentences.length > 0;
   $("start").hidden = exists;
   $("document").hidden = !exists;
-  for (const id of ["new", "save", "download"]) $(id).hidden = !exists;
+  for (const id of ["new", "open", "result"]) $(id).hidden = !exists;
 }
 
 function redraw() {
@@ -70,36 +92,57 @@ function redraw() {
 /** Guess how many sentences a text has, for the progress bar only. */
 const estimate = (text) => Math.max(1, (text.match(/[.!?…。！？]+["'”’)]*(\s|$)|\n\s*\S/g) ?? []).length);
 
-const translate = (text) =>
+const translate = (field) =>
   work(async (signal) => {
+    const text = field.value;
     if (!text.trim()) return say("There is nothing to translate yet", true);
     const expected = estimate(text);
     let done = 0;
     say("Translating…");
     showProgress(0);
-    for await (const { number } of doc.translate(text, signal)) {
-      view.show(number, doc.sentences[number]);
-      if (done++ === 0) showDocument();
-      showProgress(Math.min(done / expected, 0.98));
+    try {
+      for await (const { number } of doc.translate(text, signal)) {
+        for (let next = Math.min(view.count, number); next <= number; next++) view.show(next, doc.sentences[next]);
+        if (done++ === 0) showDocument();
+        showProgress(Math.min(done / expected, 0.98));
+      }
+    } catch (error) {
+      await doc.synchronize().catch(() => {});
+      if (doc.sentences.length) showRest();
+      throw error;
     }
-    $("more-text").value = "";
-    say(`${count(doc.sentences.length, "sentence")}`);
+    if (!doc.sentences.length) return say("The text has no words to translate", true);
+    if (done) $("more-text").value = "";
+    say(count(doc.sentences.length, "sentence"));
   });
 
-const correct = (number, target) =>
-  work(async (signal) => {
+/** Show the document, and offer what is not translated yet for the next request. */
+function showRest() {
+  redraw();
+  rest = doc.takeUntranslated();
+  if (rest) $("more-text").value = rest;
+}
+
+async function correct(number, target) {
+  const isTranslating = working !== null;
+  rest = "";
+  await work(async (signal) => {
     const following = doc.sentences.length - number;
     let done = 0, changed = 0;
     say("Reading your correction…");
     view.wait(number + 1);
     for await (const event of doc.correct(number, target, signal)) {
-      const isLater = event.number !== number;
+      const isLater = event.number > number;
       view.show(event.number, doc.sentences[event.number], isLater && event.changed);
       changed += isLater && event.changed;
       showProgress(++done / following);
     }
     say(changed ? `${count(changed, "later sentence")} changed` : "No later sentence changed");
   });
+  const sentence = doc.sentences[number];
+  if (sentence && sentence.target !== target) panel.open(number, { ...sentence, target }); // it did not arrive
+  if (isTranslating && rest && $("more-text").value === rest) await translate($("more-text"));
+}
 
 const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
@@ -108,7 +151,7 @@ const asked = new Set();
 async function align(number) {
   const start = number - (number % ALIGNED_AT_ONCE);
   const key = `${doc.id}/${start}`;
-  if (view.alignments.has(number) || asked.has(key) || working) return;
+  if (view.alignments.has(number) || asked.has(key) || working || doc.id === null) return;
   asked.add(key);
   try {
     const found = await doc.alignment(start, ALIGNED_AT_ONCE);
@@ -129,26 +172,44 @@ function offer(name, content) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
+/** Return the text of a file in UTF-8; null if it is in another encoding, which the service may know. */
+async function textOf(file) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    return null;
+  }
+}
+
+async function openAll(files) {
+  for (const file of files) await open(file);
+}
+
 const open = (file) =>
   work(async (signal) => {
+    if (file.size > settings.fileLimit) {
+      const limit = Math.round(settings.fileLimit / 1e6);
+      throw new Error(`${file.name} is larger than ${limit} MB, the largest file that this service translates`);
+    }
     if (SAVED_FILE.test(file.name)) {
-      await doc.load(await file.text());
+      await doc.load(await file.text(), file.name);
       redraw();
       return say(`Opened ${file.name}`);
     }
-    if (TEXT_FILE.test(file.name) && !doc.sentences.length) {
-      $("text").value = await file.text();
+    const text = TEXT_FILE.test(file.name) && !doc.sentences.length ? await textOf(file) : null;
+    if (text !== null) {
+      $("text").value = text;
+      doc.name = file.name.replace(TEXT_FILE, "");
       $("text").focus();
-      return say(`Read ${file.name}`);
+      return say(text.trim() ? `Opened ${file.name}` : `${file.name} is empty`, !text.trim());
     }
     const form = new FormData();
     form.set("file", file);
-    form.set("source", $("source").value);
-    form.set("target", $("target").value);
+    form.set("source", settings.language.source.code);
+    form.set("target", settings.language.target.code);
     say(`Translating ${file.name}…`);
-    $("progress").hidden = false;
-    $("progress").removeAttribute("value");
-    const answer = await (await api.send("POST", "/translate_file", form, signal)).json();
+    showProgress();
+    const answer = await api.json("POST", "/translate_file", form, signal);
     listFile(file.name, new URL(answer.translatedFileUrl).pathname);
     say(`${file.name} is translated`);
   });
@@ -167,7 +228,7 @@ function listFile(name, path) {
 // Theme.
 
 function applyTheme() {
-  const theme = localStorage.getItem("tram-theme") ?? THEMES[0];
+  const theme = forThisBrowser.get("tram-theme") ?? THEMES[0];
   const isDark = theme === "dark" || (theme === THEMES[0] && matchMedia("(prefers-color-scheme: dark)").matches);
   document.documentElement.dataset.theme = isDark ? "dark" : "light";
   $("theme").setAttribute("aria-label", `Color theme: ${theme}`);
@@ -178,13 +239,13 @@ function applyTheme() {
 // Start.
 
 async function configure() {
-  settings = await api.json("GET", "/frontend/settings");
-  const { source, target } = settings.language;
-  $("source").replaceChildren(new Option(source.name, source.code));
-  $("target").replaceChildren(new Option(target.name, target.code));
-  $("source-name").textContent = source.name;
-  $("target-name").textContent = target.name;
-  $("model").textContent = `Model: ${settings.model}`;
+  const found = await api.json("GET", "/frontend/settings");
+  const { source, target } = found.language;
+  settings = found;
+  for (const id of ["source", "source-name"]) $(id).textContent = source.name;
+  for (const id of ["target", "target-name"]) $(id).textContent = target.name;
+  $("model").textContent = settings.isShipped ? "" : `Model: ${settings.model}`;
+  $("note").hidden = !settings.isShipped;
   const formats = COMMON_FORMATS.filter((format) => settings.supportedFilesFormat.includes(`.${format}`));
   $("formats").textContent = `Files come back in their own format: ${formats.join(", ")} and others.`;
   $("file").accept = [...settings.supportedFilesFormat, ".json"].join(",");
@@ -193,49 +254,75 @@ async function configure() {
   panel = new Panel(view, correct);
 }
 
+async function resume() {
+  if (!(await doc.resume())) return say("");
+  if (!doc.sentences.length) $("text").value = doc.takeUntranslated();
+  else showRest();
+  say(doc.sentences.length ? `Resumed: ${count(doc.sentences.length, "sentence")}` : "");
+}
+
 function connect() {
-  $("start").addEventListener("submit", (event) => {
-    event.preventDefault();
-    translate($("text").value);
-  });
-  $("more").addEventListener("submit", (event) => {
-    event.preventDefault();
-    translate($("more-text").value);
-  });
   for (const id of ["text", "more-text"]) {
+    $(id).form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      translate($(id));
+    });
     $(id).addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $(id).form.requestSubmit();
     });
   }
   $("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem("tram-key", $("key").value.trim());
+    forThisTab.set("tram-key", $("key").value.trim());
     $("key-form").hidden = true;
     say("The key is used until this tab is closed");
-  });
-  $("new").addEventListener("click", () => {
-    working?.abort();
-    panel.close();
-    doc.forget();
-    redraw();
-    $("text").value = "";
+    if (!doc.sentences.length) work(resume);
     $("text").focus();
-    say("");
   });
-  $("save").addEventListener("click", () => offer("document.tram.json", new Blob([JSON.stringify(doc.content())])));
+  $("example").addEventListener("click", () => {
+    $("text").value = EXAMPLE;
+    translate($("text"));
+  });
+  $("new").addEventListener("click", () =>
+    work(async () => {
+      panel.close();
+      closed = doc.close();
+      redraw();
+      $("text").value = $("more-text").value = "";
+      $("text").focus();
+      say("The document was closed");
+      $("undo").hidden = false;
+    }),
+  );
+  $("undo").addEventListener("click", () => {
+    doc.restore(closed);
+    redraw();
+    say(count(doc.sentences.length, "sentence"));
+    view.focus(0);
+  });
+  $("copy").hidden = !navigator.clipboard; // pages without TLS may not, except on this machine
+  $("copy").addEventListener("click", async () => {
+    await navigator.clipboard.writeText(doc.text).then(
+      () => say("The translation was copied"),
+      () => say("The browser does not allow copying; use Download", true),
+    );
+  });
+  $("save").addEventListener("click", () => {
+    offer(`${doc.name || "document"}.tram.json`, new Blob([JSON.stringify(doc.content())]));
+  });
   $("download").addEventListener("click", () => {
-    offer(`translation.${settings.language.target.code}.txt`, new Blob([doc.text], { type: "text/plain" }));
+    const name = `${doc.name || "translation"}.${settings.language.target.code}.txt`;
+    offer(name, new Blob([doc.text], { type: "text/plain" }));
   });
   for (const id of ["open", "choose"]) $(id).addEventListener("click", () => $("file").click());
   $("file").addEventListener("change", () => {
-    const [file] = $("file").files;
-    if (file) open(file);
+    openAll([...$("file").files]);
     $("file").value = "";
   });
-  $("stop").addEventListener("click", () => working?.abort());
+  $("stop").addEventListener("click", () => working?.controller.abort());
   $("theme").addEventListener("click", () => {
-    const theme = localStorage.getItem("tram-theme") ?? THEMES[0];
-    localStorage.setItem("tram-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
+    const theme = forThisBrowser.get("tram-theme") ?? THEMES[0];
+    forThisBrowser.set("tram-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
     applyTheme();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
@@ -248,20 +335,14 @@ function connect() {
   }
   addEventListener("drop", (event) => {
     event.preventDefault();
-    const [file] = event.dataTransfer.files;
+    const files = [...event.dataTransfer.files];
     const text = event.dataTransfer.getData("text/plain");
-    if (file) open(file);
-    else if (text) $("text").value = text;
+    if (files.length) openAll(files);
+    else if (text) $(doc.sentences.length ? "more-text" : "text").value = text;
   });
 }
 
 applyTheme();
 connect();
-await work(async () => {
-  await configure();
-  if (await doc.resume()) {
-    redraw();
-    say(`Resumed: ${count(doc.sentences.length, "sentence")}`);
-  }
-});
+await work(resume);
 document.documentElement.dataset.ready = "true";

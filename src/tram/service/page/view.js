@@ -28,6 +28,10 @@ export class View {
     rows.addEventListener("keydown", (event) => this.#key(event));
   }
 
+  get count() {
+    return this.parts.length;
+  }
+
   clear() {
     this.rows.replaceChildren();
     this.parts = [];
@@ -81,7 +85,10 @@ export class View {
     to.setAttribute("role", "button");
     to.setAttribute("aria-expanded", "false");
     to.tabIndex = this.parts.some(Boolean) ? -1 : 0; // one stop for Tab; the arrows go from sentence to sentence
-    for (const element of [from, to]) element.dataset.number = number;
+    for (const element of [from, to]) {
+      element.dataset.number = number;
+      element.dir = "auto"; // also keeps marks of direction in one sentence from turning the next
+    }
     if (!isContext) {
       row.querySelector(".from").append(from, " ");
       row.querySelector(".to").append(to, " ");
