@@ -92,7 +92,7 @@ def translated(engine: Engine, ids: torch.Tensor, beam: int, state: Any) -> list
     return search(engine, encoded, [int(n) + 5 for n in encoded.layout.counts], SPECIAL, beam, 1.0, state)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(model=models(), lengths=documents, beam=beams)
 def test_any_model_and_any_documents(model: Transformer, lengths: list[list[int]], beam: int) -> None:
     """Encoder states, memories of both sides and hypotheses; where two of these are as good, either may be the best."""
