@@ -308,3 +308,16 @@ def test_unknown_models_are_named() -> None:
     model = Transformer(ModelConfig(context={"kind": "transformer_xl"}, d_model=16, heads=2, feed_forward=16), 50)
     assert "transformer_xl" in (why_unsupported(model) or "")
     assert "float32" in (why_unsupported(random_model("paper").double()) or "")
+
+
+def test_the_environment_may_choose_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "KERNELS", "portable")
+    assert library.kernels() == "portable"
+    assert NativeEngine(random_model("memory"), threads=1).kernels == "portable"
+    monkeypatch.setattr(library, "KERNELS", "avx9000")
+    assert "TRAM_NATIVE_KERNELS is 'avx9000'" in (why_unavailable() or "")
+
+
+def test_layers_too_wide_for_int8_sums_are_left_to_torch() -> None:
+    model = Transformer(ModelConfig(d_model=2, heads=1, feed_forward=2**17, encoder_layers=1, decoder_layers=1), 9)
+    assert "wider than 65,536" in (why_unsupported(model) or "")
