@@ -123,8 +123,7 @@ class NativeModel:
 
     def _rough_output(self, model: Transformer) -> None:
         """Hand over the output layer in int8 too, for a first pass over all tokens; see `cpp/output.h`."""
-        exact = model.output_weight.detach()
-        weight, (rounded, scales) = array(exact), quantised(torch.cat([exact, exact.mean(0, keepdim=True)]))
+        weight, (rounded, scales) = array(model.output_weight), quantised(model.output_weight.detach())
         self._kept.append(weight)
         arrays = (weight, array(rounded), array(scales), _optional(model.bias))
         check(self._library.tram_model_rough_output(self.handle, *map(address, arrays)))

@@ -69,6 +69,7 @@ struct Kernels {
   void (*multiply)(const Product&, const float* weights);
   void (*multiply_int8)(const Product&, const Int8Weights&, const Quantised&);
   void (*quantise)(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded);
+  void (*remainders)(const float* x, int64_t rows, int64_t in, const Quantised&, float* left);  // x less what it became
   void (*layer_norm)(const float* x, float* y, int64_t rows, int64_t width, const float* gamma, const float* beta);
   void (*activate)(float* x, int64_t n, Activation);
   void (*attend)(const Query&);

@@ -252,6 +252,14 @@ void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* 
   }
 }
 
+void remainders(const float* x, int64_t rows, int64_t in, const Quantised& q, float* left) {
+  for (int64_t row = 0; row < rows; row++, x += in, left += in) {
+    const QUANT* values = static_cast<const QUANT*>(q.values) + row * q.padded;
+    for (int64_t i = 0; i < in; i++)
+      left[i] = x[i] - q.scales[row] * static_cast<float>(static_cast<int32_t>(values[i]) - OFFSET);
+  }
+}
+
 void layer_norm(const float* x, float* y, int64_t rows, int64_t width, const float* gamma, const float* beta) {
   for (int64_t row = 0; row < rows; row++, x += width, y += width) {
     F total = F{};

@@ -56,6 +56,11 @@ void Linear::prepare(const Kernels& kernels, Workspace& work, const float* x, in
   kernels.quantise(x, rows, in, x_stride, values, work.scales.room(rows), padded_);
 }
 
+void Linear::remainders(const Kernels& kernels, const Workspace& work, const float* x, int64_t rows,
+                        float* left) const {
+  kernels.remainders(x, rows, in, Quantised{work.quantised.data(), work.scales.data(), padded_}, left);
+}
+
 void Linear::run_panels(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride,
                         float* y, int64_t y_stride, Then then, int64_t first, int64_t last) const {
   const auto some = [&](int64_t from, int64_t to) {

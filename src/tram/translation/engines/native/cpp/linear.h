@@ -54,8 +54,10 @@ class Linear {
   // y (rows, out) = x Wᵀ + b, or what `then` says.
   void run(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y, int64_t y_stride,
            Then then = Then::store) const;
-  // The same for some panels only, after `prepare` with the same rows.
+  // The same for some panels only: `prepare`, then `run_panels` with the same rows.
   void prepare(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride) const;
+  // After `prepare` of an int8 map: what rounding leaves of x, (rows, in).
+  void remainders(const Kernels&, const Workspace&, const float* x, int64_t rows, float* left) const;
   void run_panels(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y,
                   int64_t y_stride, Then then, int64_t first, int64_t last) const;
   int64_t out = 0, in = 0, panels = 0;

@@ -3,8 +3,9 @@
 // In float32 most of a step is this product. It can be found in two passes: int8 products of all tokens, which are
 // several times faster, and float32 products of those tokens that may be among the best ones or are a notable part of
 // the sum. How far an int8 product can be from the exact one is known (Cauchy–Schwarz), so the best tokens and their
-// logits are exact. What is left of the sum, the tokens of little probability, keeps its int8 products, less the error
-// that rounded activations have in common for all tokens: that of the product with the mean of all weights.
+// logits are exact. The rest of the sum, tokens of little probability, keeps its int8 products. Their activations are
+// rounded twice, what the first rounding leaves is rounded again: one error of the activations would be in the products
+// of all tokens and so in the sum, while those of the weights cancel.
 #pragma once
 #include "linear.h"
 
@@ -14,15 +15,15 @@ namespace tram {
 struct OutputScan {
   std::vector<RowScan> rows;
   std::vector<Candidate> best, likely;
-  Buffer<float> logits, gathered;
+  Buffer<float> logits, gathered, remainders;
+  Workspace again;  // of the activations' remainders
 };
 
 class Output {
  public:
   Linear linear;
 
-  // Adds the int8 weights of the first pass. weight: those of `linear`, which the caller keeps as long as this; rounded,
-  // scales: of every token, and behind them of the mean of all tokens.
+  // Adds the int8 weights of the first pass. weight: those of `linear`, which the caller keeps as long as this.
   void set_rough(const Kernels&, const float* weight, const int8_t* rounded, const float* scales, const float* bias);
   // x: (rows, in); `wanted` best tokens of each row; banned ones count as impossible.
   void scan(const Kernels&, Workspace&, const float* x, int64_t rows, int32_t wanted,
@@ -36,9 +37,9 @@ class Output {
   bool rescore(const Kernels&, const float* x, const float* logits, float error, RowScan&,
                std::vector<Candidate>& likely) const;
 
-  Linear rough_;                   // (vocabulary + 1, in)
+  Linear rough_;                   // its bias is half of the bias: two products are added
   const float* weight_ = nullptr;  // (vocabulary, in); null: no first pass
-  std::vector<float> bias_, mean_;
+  std::vector<float> bias_;
   float rounding_ = 0;   // the largest ‖w − ŵ‖₂ of a token, w being its weights and ŵ those of the first pass
   float magnitude_ = 0;  // the largest ‖ŵ‖₁
 };
