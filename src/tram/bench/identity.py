@@ -16,6 +16,7 @@ from tram.model.packing import Layout
 from tram.model.state import State
 from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Engine
+from tram.translation.engines.native import NativeEngine
 from tram.translation.lockstep import Cursor, Lockstep
 from tram.translation.translator import Translator
 
@@ -29,6 +30,9 @@ def identity(translator: Translator, documents: Sequence[Sequence[str]], logits:
     """
     given = [translator.split([line for line in document if line.strip()]).ids for document in documents]
     known = engines(translator.model)
+    if "tram native float32" in known:
+        plain = NativeEngine(translator.model, threads=1, rescoring=False)
+        known["tram native float32, without rescoring"] = plain
     reference, *others = known
     expected = translated(known[reference], translator, given)
     sentences = sum(map(len, given))

@@ -64,9 +64,10 @@ def test_logits_of_an_engine_are_those_of_itself_and_not_those_of_other_weights(
 def test_identity_counts_the_sentences_that_come_out_as_with_torch(prepared: Path) -> None:
     translator = make_translator(prepared)
     translator.model.float()
-    float32, int8 = identity(translator, [["Tea!", "", "Why?"], ["Tea!"]], logits=2)
+    float32, int8, plain = identity(translator, [["Tea!", "", "Why?"], ["Tea!"]], logits=2)
     assert (float32["what"], int8["what"]) == ("tram native float32", "tram native int8")
     assert float32["sentences"] == float32["as torch"] == 3, "blank lines do not count"
+    assert (plain["what"], plain["as torch"]) == ("tram native float32, without rescoring", 3)
     assert float32["share"] == 1
     assert float(float32["largest difference"]) < 1e-4 < float(int8["largest difference"])
     assert float32["logits of sentences"] == 2

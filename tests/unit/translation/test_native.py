@@ -237,22 +237,6 @@ def test_states_memories_and_translations_are_those_of_torch(name: str, kernels:
                     torch.testing.assert_close(after[0][seat]["M"], after[1][seat]["M"], atol=1e-4, rtol=0)
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    name=st.sampled_from(sorted(SETTINGS)),
-    heads_width=st.sampled_from([2, 6, 10, 24, 34]),
-    lengths=st.lists(st.lists(st.integers(1, 15), min_size=1, max_size=3), min_size=1, max_size=4),
-    seed=st.integers(0, 99),
-)
-def test_any_width_and_any_documents(name: str, heads_width: int, lengths: list[list[int]], seed: int) -> None:
-    heads = SETTINGS[name].get("heads", 2)
-    model = random_model(name, d_model=heads * heads_width, seed=seed)
-    ids = sentences(model, lengths, seed)
-    with torch.inference_mode():
-        found, wanted = (engine.encode(ids) for engine in (NativeEngine(model, threads=1), TorchEngine(model)))
-    torch.testing.assert_close(found.states, wanted.states, atol=2e-4, rtol=1e-4)
-
-
 def test_int8_translates_the_same_with_all_kernels() -> None:
     model = random_model("memory", d_model=32)
     ids = sentences(model, [[9], [4], [12], [1]])
@@ -324,3 +308,16 @@ def test_unknown_models_are_named() -> None:
     model = Transformer(ModelConfig(context={"kind": "transformer_xl"}, d_model=16, heads=2, feed_forward=16), 50)
     assert "transformer_xl" in (why_unsupported(model) or "")
     assert "float32" in (why_unsupported(random_model("paper").double()) or "")
+
+
+def test_the_environment_may_choose_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "KERNELS", "portable")
+    assert library.kernels() == "portable"
+    assert NativeEngine(random_model("memory"), threads=1).kernels == "portable"
+    monkeypatch.setattr(library, "KERNELS", "avx9000")
+    assert "TRAM_NATIVE_KERNELS is 'avx9000'" in (why_unavailable() or "")
+
+
+def test_layers_too_wide_for_int8_sums_are_left_to_torch() -> None:
+    model = Transformer(ModelConfig(d_model=2, heads=1, feed_forward=2**17, encoder_layers=1, decoder_layers=1), 9)
+    assert "wider than 65,536" in (why_unsupported(model) or "")

@@ -30,17 +30,28 @@ def why_unavailable() -> str | None:
         found = library.kernels()
     except (OSError, AttributeError) as error:
         return f"its library cannot be loaded ({error})"
+    if found is None and library.KERNELS:
+        return f"TRAM_NATIVE_KERNELS is {library.KERNELS!r}, which cannot run here"
     return None if found else "its self-test failed on this processor"
 
 
 class NativeEngine(Engine):
-    """Computes with the native library. kernels: those of an instruction set by name; empty: the best ones."""
+    """Computes with the native library.
+
+    kernels: those of an instruction set by name; empty: the default. rescoring: whether searches in float32 look for
+    likely tokens with an int8 copy of the output layer first, where that is faster.
+    """
 
     def __init__(
-        self, model: Transformer, precision: str = "float32", threads: int | None = None, kernels: str = ""
+        self,
+        model: Transformer,
+        precision: str = "float32",
+        threads: int | None = None,
+        kernels: str = "",
+        rescoring: bool = True,
     ) -> None:
         super().__init__(model)
-        self.precision, self.kernels = precision, kernels
+        self.precision, self.kernels, self.rescoring = precision, kernels or library.KERNELS, rescoring
         self.threads = torch.get_num_threads() if threads is None else threads
         self.name = "native int8" if precision == "int8" or is_quantised(model) else "native"
         self._packed: tuple[NativeModel, list[tuple[int, int]]] | None = None
@@ -55,7 +66,8 @@ class NativeEngine(Engine):
         versions = weight_versions(self.model)
         packed = self._packed
         if packed is None or packed[1] != versions:
-            packed = self._packed = NativeModel(self.model, self.precision, self.threads, self.kernels), versions
+            settings = (self.precision, self.threads, self.kernels, self.rescoring)
+            packed = self._packed = NativeModel(self.model, *settings), versions
         return packed[0]
 
     def encode(self, ids: Tensor, state: State | None = None, context: Tensor | None = None) -> Encoded:
@@ -156,8 +168,8 @@ class NativeDecoding(Decoding):
         """Process one more token of every hypothesis."""
         ids = np.array(tokens, dtype=np.int32)
         lines = None if parents is None else np.array(parents, dtype=np.int32)
+        check(self._library.tram_search_step(self._handle, address(ids), address(lines), ids.shape[1]))
         self._width = ids.shape[1]
-        check(self._library.tram_search_step(self._handle, address(ids), address(lines), self._width))
         self._steps += 1
         return NativeStep(self)
 

@@ -1,6 +1,7 @@
 """The shared library of the native engine, loaded with ctypes; calls release Python's global lock.
 
-The variable TRAM_NATIVE_LIBRARY may name another build of it, for example one with sanitizers (`make sanitize`).
+The variable TRAM_NATIVE_LIBRARY may name another build of it, for example one with sanitizers (`make sanitize`);
+TRAM_NATIVE_KERNELS the kernels of one instruction set: portable, avx2 or avx512.
 """
 
 import ctypes
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 PATH = Path(os.environ.get("TRAM_NATIVE_LIBRARY") or Path(__file__).parent / "_tram_native.so").resolve()
+KERNELS = os.environ.get("TRAM_NATIVE_KERNELS", "")  # empty: the best ones
 Array = np.ndarray[Any, Any]
 
 # Restype and argument types of every function; see `cpp/api.cpp`.
@@ -24,8 +26,12 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tram_model_memory": (c_int, [c_void_p, c_char_p, c_void_p]),
     "tram_model_linear": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_int64, c_int64]),
     "tram_model_linear_int8": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "tram_model_rough_output": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "tram_model_norm": (c_int, [c_void_p, c_char_p, c_void_p]),
-    "tram_model_embeddings": (c_int, [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64]),
+    "tram_model_embeddings": (
+        c_int,
+        [c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64],
+    ),
     "tram_model_check": (c_int, [c_void_p]),
     "tram_encode": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
     "tram_advance": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
@@ -78,8 +84,8 @@ def check(failed: int) -> None:
 
 
 def kernels(name: str = "") -> str | None:
-    """Return the name of the kernels that run: the best ones, or those named; None if they cannot run here."""
-    found = load_library().tram_kernels(name.encode())
+    """Return the name of the kernels that run: those named, or the default; None if they cannot run here."""
+    found = load_library().tram_kernels((name or KERNELS).encode())
     return None if found is None else found.decode()
 
 

@@ -24,6 +24,7 @@ from tram.translation.engines.native.library import Array, NativeError, address,
 
 ACTIVATIONS = ("relu", "gelu", "swish")
 READS = ("norm", "add", "scaled")
+MOST_INPUTS = 2**16  # of a linear map: int8 sums of more might not fit into 32 bits
 
 
 class Sizes(ctypes.Structure):
@@ -54,6 +55,8 @@ def why_unsupported(model: Transformer) -> str | None:
         return f"it does not know contexts of the kind {config.context.kind}"
     if model.encoder.segments is not None:
         return "it does not know the segments of Flat-Transformer"
+    if max(config.d_model, config.feed_forward) > MOST_INPUTS:
+        return f"it does not know layers wider than {MOST_INPUTS:,}"
     if any(each.device.type != "cpu" or each.dtype != torch.float32 for each in model.parameters()):
         return "it runs float32 and int8 models on a CPU"
     for name, module in model.named_modules():
@@ -66,7 +69,14 @@ def why_unsupported(model: Transformer) -> str | None:
 class NativeModel:
     """Owns a model of the library."""
 
-    def __init__(self, model: Transformer, precision: str = "float32", threads: int = 1, kernels: str = "") -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        precision: str = "float32",
+        threads: int = 1,
+        kernels: str = "",
+        rescoring: bool = True,
+    ) -> None:
         self._library = load_library()
         self.handle: int | None = None
         self._kept: list[Array] = []  # what the library points to
@@ -92,6 +102,8 @@ class NativeModel:
         if self.handle is None:
             raise NativeError(self._library.tram_error().decode())
         self._fill(model)
+        if rescoring and not self._int8:
+            self._rough_output(model)
         check(self._library.tram_model_check(self.handle))
 
     def __del__(self) -> None:
@@ -108,6 +120,13 @@ class NativeModel:
                 self._layer(f"{side}.{number}", layer)
         table = model.tokens if model.output is None else model.output
         self._linear("output", *self._matrix(table), model.bias)
+
+    def _rough_output(self, model: Transformer) -> None:
+        """Hand over the output layer in int8 too, for a first pass over all tokens; see `cpp/output.h`."""
+        weight, (rounded, scales) = array(model.output_weight), quantised(model.output_weight.detach())
+        self._kept.append(weight)
+        arrays = (weight, array(rounded), array(scales), _optional(model.bias))
+        check(self._library.tram_model_rough_output(self.handle, *map(address, arrays)))
 
     def _layer(self, name: str, layer: EncoderLayer | DecoderLayer) -> None:
         own = layer.self_attention
@@ -189,7 +208,7 @@ class NativeModel:
         table = (None if small else array(values), array(values) if small else None, _optional(scales))
         self._kept += [each for each in (*table, positions) if each is not None]
         places = 0 if positions is None else len(positions)
-        call = (*map(address, table), address(positions), places)
+        call = (*map(address, table), *values.shape, address(positions), places)
         check(self._library.tram_model_embeddings(self.handle, int(side == "decoder"), *call))
 
 

@@ -1,33 +1,16 @@
 // The C interface of the library, for ctypes. A function that can fail returns 0, or 1 with the reason in the
 // calling thread's `tram_error`. A model must outlive its searches; several threads may use one model.
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "decoder.h"
 #include "encoder.h"
+#include "guard.h"
 #include "search.h"
-
-#define TRAM_EXPORT extern "C" __attribute__((visibility("default")))
 
 using namespace tram;
 
 namespace {
-
-thread_local std::string reason;
-
-template <class F>
-int guarded(F&& work) {
-  try {
-    work();
-    return 0;
-  } catch (const std::exception& error) {
-    reason = error.what();
-  } catch (...) {
-    reason = "unknown error";
-  }
-  return 1;
-}
 
 struct Search {
   Decoding decoding;
@@ -35,24 +18,14 @@ struct Search {
   std::vector<std::vector<Hypothesis>> found;
 };
 
-template <class T>
-T& named(std::map<std::string, T*>& all, const char* name) {
-  const auto found = all.find(name);
-  if (found == all.end()) throw std::invalid_argument(std::string("there is no ") + name);
-  return *found->second;
-}
-
-void check_shape(bool fits, const char* name) {
-  if (!fits) throw std::invalid_argument(std::string("wrong shape of ") + name);
-}
-
 }  // namespace
 
-TRAM_EXPORT const char* tram_error() { return reason.c_str(); }
+TRAM_EXPORT const char* tram_error() { return failure.c_str(); }
 
 // The kernels that would run; name: null or empty for the best ones. Null if they cannot run here.
 TRAM_EXPORT const char* tram_kernels(const char* name) {
-  const Kernels* kernels = choose_kernels(name);
+  const Kernels* kernels = nullptr;
+  guarded([&] { kernels = choose_kernels(name); });
   return kernels ? kernels->name : nullptr;
 }
 
@@ -70,45 +43,42 @@ TRAM_EXPORT Model* tram_model_new(const char* kernels_name, const Sizes* sizes, 
 TRAM_EXPORT void tram_model_free(Model* model) { delete model; }
 
 TRAM_EXPORT int tram_model_memory(Model* model, const char* layer, const float* positions) {
-  return guarded([&] {
-    model->add_memory(layer);
-    std::vector<float>& own = model->layer(layer).memory->positions;
-    std::copy(positions, positions + own.size(), own.begin());
-  });
+  return guarded([&] { model->add_memory(layer, positions); });
 }
 
 TRAM_EXPORT int tram_model_linear(Model* model, const char* name, const float* weight, const float* bias, int64_t out,
                                   int64_t in) {
-  return guarded([&] { named(model->linears, name).set(model->kernels, weight, bias, out, in); });
+  return guarded([&] { model->set_linear(name, weight, bias, out, in); });
 }
 
 TRAM_EXPORT int tram_model_linear_int8(Model* model, const char* name, const int8_t* weight, const float* scales,
                                        const float* bias, int64_t out, int64_t in) {
-  return guarded([&] { named(model->linears, name).set_int8(model->kernels, weight, scales, bias, out, in); });
+  return guarded([&] { model->set_linear_int8(name, weight, scales, bias, out, in); });
+}
+
+// Lets searches look for tokens with int8 weights first, and compute the likely ones in float32. weight is not copied.
+TRAM_EXPORT int tram_model_rough_output(Model* model, const float* weight, const int8_t* rounded, const float* scales,
+                                        const float* bias) {
+  return guarded([&] { model->set_rough_output(weight, rounded, scales, bias); });
 }
 
 TRAM_EXPORT int tram_model_norm(Model* model, const char* name, const float* gamma_beta) {
-  return guarded([&] { named(model->norms, name).set(gamma_beta, model->sizes.d_model); });
+  return guarded([&] { model->set_norm(name, gamma_beta); });
 }
 
 // Tables are not copied: the caller keeps them as long as the model. small and scales: instead of values.
 TRAM_EXPORT int tram_model_embeddings(Model* model, int decoder, const float* values, const int8_t* small,
-                                      const float* scales, const float* positions, int64_t places) {
+                                      const float* scales, int64_t rows, int64_t width, const float* positions,
+                                      int64_t places) {
   return guarded([&] {
     Stack& stack = decoder ? model->decoder : model->encoder;
-    const int64_t rows = decoder ? model->sizes.vocabulary : model->sizes.source_vocabulary;
-    stack.tokens = Table{values, small, scales, rows, model->sizes.d_model};
-    stack.positions = positions;
-    stack.places = places;
+    model->set_embeddings(stack, Table{values, small, scales, rows, width}, positions, places);
   });
 }
 
-// Whether every linear map has its weights, with the sizes of the model.
-TRAM_EXPORT int tram_model_check(Model* model) {
-  return guarded([&] {
-    for (const auto& [name, linear] : model->linears) check_shape(linear->out > 0 && linear->in > 0, name.c_str());
-    check_shape(model->output.out == model->sizes.vocabulary, "output");
-  });
+// Whether the model has all its weights.
+TRAM_EXPORT int tram_model_check(const Model* model) {
+  return guarded([&] { model->check(); });
 }
 
 TRAM_EXPORT int tram_encode(const Model* model, const int64_t* ids, const int32_t* lengths, int64_t documents,

@@ -3,10 +3,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace tram {
-
-constexpr int64_t CHUNK = 1 << 17;  // logits that are computed before they are looked at: they stay in the cache
 
 Decoding::Decoding(const Model& model, const float* states, const int32_t* lengths, int64_t sentences,
                    const float* const* memories, std::vector<int32_t> banned, int32_t end)
@@ -14,11 +13,13 @@ Decoding::Decoding(const Model& model, const float* states, const int32_t* lengt
   const int64_t d = model.sizes.d_model;
   int64_t tokens = 0;
   for (int64_t i = 0; i < sentences; i++) {
+    if (lengths[i] < 0) throw std::invalid_argument("a sentence of negative length");
     source_.push_back({tokens, lengths[i]});
     origin_.push_back(static_cast<int32_t>(i));
     tokens += lengths[i];
     longest_ = std::max<int64_t>(longest_, lengths[i]);
   }
+  if (end_ < 0 || end_ >= model.sizes.vocabulary) throw std::out_of_range("an end beyond the vocabulary");
   size_t unit = 0;
   for (size_t number = 0; number < kept_.size(); number++) {
     const Layer& layer = model.decoder.layers[number];
@@ -33,21 +34,23 @@ Decoding::Decoding(const Model& model, const float* states, const int32_t* lengt
 
 void Decoding::step(const int32_t* tokens, const int32_t* parents, int64_t width) {
   const int64_t d = model_.sizes.d_model, rows = sentences() * width;
-  std::vector<int32_t> lines(rows * (steps_ + 1));
-  row_origin_.resize(rows);
+  if (width < 1 || (!parents && width != width_)) throw std::invalid_argument("hypotheses without parents");
+  std::vector<int32_t> lines(rows * (steps_ + 1)), row_origin(rows);
   for (int64_t row = 0; row < rows; row++) {
     const int64_t sentence = row / width, parent = parents ? parents[row] : row % width;
+    if (parent < 0 || parent >= width_) throw std::out_of_range("a parent that does not exist");
     int32_t* to = lines.data() + row * (steps_ + 1);
     if (steps_) std::memcpy(to, lines_.data() + (sentence * width_ + parent) * steps_, steps_ * sizeof(int32_t));
     to[steps_] = static_cast<int32_t>(used_ + row);
-    row_origin_[row] = origin_[sentence];
+    row_origin[row] = origin_[sentence];
   }
-  lines_ = std::move(lines);
+  const std::vector<int64_t> ids(tokens, tokens + rows);
+  const std::vector<int32_t> places(rows, static_cast<int32_t>(steps_));
+  embed(model_, model_.decoder, ids.data(), places.data(), rows, x_.room(rows * d));
+  lines_ = std::move(lines);  // only now: a token that is refused changes nothing
+  row_origin_ = std::move(row_origin);
   width_ = width;
   steps_++;
-  std::vector<int64_t> ids(tokens, tokens + rows);
-  const std::vector<int32_t> places(rows, static_cast<int32_t>(steps_ - 1));
-  embed(model_, model_.decoder, ids.data(), places.data(), rows, x_.room(rows * d));
   for (size_t number = 0; number < kept_.size(); number++) layer_step(number, rows);
   if (model_.decoder.norm) model_.decoder.norm.run(model_.kernels, x_.data(), x_.data(), rows);
   used_ += rows;
@@ -101,59 +104,32 @@ void Decoding::layer_step(size_t number, int64_t rows) {
 
 void Decoding::logits(float* values) {
   const int64_t rows = sentences() * width_, d = model_.sizes.d_model;
-  model_.output.run(model_.kernels, scratch_.work, x_.data(), rows, d, values, model_.sizes.vocabulary);
-}
-
-// Computes the logits of all rows some columns at a time, and keeps the best ones and the sum of exponentials.
-void Decoding::scan_rows(int64_t rows, int32_t wanted) {
-  const Kernels& kernels = model_.kernels;
-  const Linear& output = model_.output;
-  const int64_t d = model_.sizes.d_model, vocabulary = model_.sizes.vocabulary;
-  candidates_.resize(rows * wanted);
-  scans_.clear();
-  for (int64_t row = 0; row < rows; row++)
-    scans_.push_back(RowScan{-3e38f, 0, 0, wanted, 0, candidates_.data() + row * wanted});
-  const int64_t panels = std::max<int64_t>(1, std::min(output.panels, CHUNK / rows / kernels.panel));
-  const int64_t stride = panels * kernels.panel;
-  float* chunk = logits_.room(rows * stride);
-  output.prepare(kernels, scratch_.work, x_.data(), rows, d);
-  for (int64_t first = 0; first < output.panels; first += panels) {
-    const int64_t last = std::min(first + panels, output.panels), start = first * kernels.panel;
-    const int64_t columns = std::min(last * kernels.panel, vocabulary) - start;
-    output.run_panels(kernels, scratch_.work, x_.data(), rows, d, chunk, stride, Then::store, first, last);
-    for (int64_t row = 0; row < rows; row++) {
-      float* line = chunk + row * stride;
-      for (const int32_t id : banned_)
-        if (id >= start && id < start + columns) line[id - start] = -1e30f;
-      kernels.scan(line, columns, static_cast<int32_t>(start), scans_[row]);
-    }
-  }
+  model_.output.linear.run(model_.kernels, scratch_.work, x_.data(), rows, d, values, model_.sizes.vocabulary);
 }
 
 void Decoding::best(const float* scores, const uint8_t* must_end, int64_t wanted, Total* found) {
   const int64_t d = model_.sizes.d_model;
   const auto per_row = static_cast<int32_t>(std::min<int64_t>(wanted, model_.sizes.vocabulary));
-  scan_rows(sentences() * width_, per_row);
+  const Linear& output = model_.output.linear;
+  model_.output.scan(model_.kernels, scratch_.work, x_.data(), sentences() * width_, per_row, banned_, scan_);
   constexpr float impossible = -std::numeric_limits<float>::infinity();
   std::vector<Total> all;
   for (int64_t sentence = 0; sentence < sentences(); sentence++) {
     all.clear();
     for (int64_t hypothesis = 0; hypothesis < width_; hypothesis++) {
       const int64_t row = sentence * width_ + hypothesis;
-      const RowScan& scan = scans_[row];
+      const RowScan& scan = scan_.rows[row];
       float base = scores[row] - (scan.max + std::log(scan.sum));
       if (!(scan.damage == 0) || std::isnan(base)) base = impossible;  // logits that are no numbers
       if (must_end && must_end[sentence]) {
-        float logit = 0;
         // One column: its panel is computed again
         const int64_t panel = model_.kernels.panel, at = end_ / panel;
         Buffer<float> room;
         float* line = room.room(panel);
         Workspace work;
-        model_.output.prepare(model_.kernels, work, x_.data() + row * d, 1, d);
-        model_.output.run_panels(model_.kernels, work, x_.data() + row * d, 1, d, line, panel, Then::store, at, at + 1);
-        logit = line[end_ % panel];
-        all.push_back(Total{logit + base, static_cast<int32_t>(hypothesis), end_});
+        output.prepare(model_.kernels, work, x_.data() + row * d, 1, d);
+        output.run_panels(model_.kernels, work, x_.data() + row * d, 1, d, line, panel, Then::store, at, at + 1);
+        all.push_back(Total{line[end_ % panel] + base, static_cast<int32_t>(hypothesis), end_});
         continue;
       }
       for (int32_t i = 0; i < scan.count; i++) {
@@ -171,6 +147,7 @@ void Decoding::best(const float* scores, const uint8_t* must_end, int64_t wanted
 void Decoding::select(const int32_t* rows, int64_t count) {
   std::vector<int32_t> origin(count), lines(count * width_ * steps_);
   for (int64_t i = 0; i < count; i++) {
+    if (rows[i] < 0 || rows[i] >= sentences()) throw std::out_of_range("a sentence that does not exist");
     origin[i] = origin_[rows[i]];
     std::memcpy(lines.data() + i * width_ * steps_, lines_.data() + rows[i] * width_ * steps_,
                 width_ * steps_ * sizeof(int32_t));
@@ -180,6 +157,8 @@ void Decoding::select(const int32_t* rows, int64_t count) {
 }
 
 void Decoding::update_inputs(int64_t row, int64_t hypothesis, float* const* values) const {
+  if (row < 0 || row >= sentences() || hypothesis < 0 || hypothesis >= width_)
+    throw std::out_of_range("a hypothesis that does not exist");
   update_inputs(line(row, hypothesis), steps_, values);
 }
 

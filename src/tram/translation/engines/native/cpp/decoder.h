@@ -36,7 +36,6 @@ class Decoding {
 
  private:
   void layer_step(size_t number, int64_t rows);
-  void scan_rows(int64_t rows, int32_t wanted);
 
   struct Kept {
     std::vector<float> past;  // (rows of all steps, 3 · d_model): queries, keys and values
@@ -53,9 +52,8 @@ class Decoding {
   std::vector<int32_t> banned_;
   int32_t end_;
   int64_t width_ = 1, steps_ = 0, used_ = 0, longest_ = 0;
-  Buffer<float> x_, logits_;
-  std::vector<RowScan> scans_;
-  std::vector<Candidate> candidates_;
+  Buffer<float> x_;
+  OutputScan scan_;
 };
 
 }  // namespace tram

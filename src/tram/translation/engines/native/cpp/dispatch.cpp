@@ -28,6 +28,37 @@ bool announced(const Kernels* kernels) {
 
 bool near(float a, double b) { return std::fabs(a - b) <= 1e-3 * (1 + std::fabs(b)); }
 
+// SIGILL while kernels are tried out.
+thread_local sigjmp_buf back;
+thread_local volatile sig_atomic_t trying = 0;
+struct sigaction before;  // written under the lock of `choose_kernels`
+
+void on_illegal(int number, siginfo_t* info, void* context) {
+  if (trying) siglongjmp(back, 1);
+  // Not ours: another thread's. What was there before decides; a default ends the process when it happens again
+  if (before.sa_flags & SA_SIGINFO) {
+    before.sa_sigaction(number, info, context);
+  } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
+    signal(number, SIG_DFL);
+  } else {
+    before.sa_handler(number);
+  }
+}
+
+// Returns false if the work has an instruction that does not exist. The jump out of it skips destructors: the work
+// must not have objects that need them while it is in a kernel.
+template <class F>
+bool runs(F&& work) {
+  if (sigsetjmp(back, 1)) {
+    trying = 0;
+    return false;
+  }
+  trying = 1;
+  work();
+  trying = 0;
+  return true;
+}
+
 // Every kernel once, against sums written the plain way.
 bool computes(const Kernels& kernels) {
   const int rows = 7, in = 37, out = 70;
@@ -37,11 +68,14 @@ bool computes(const Kernels& kernels) {
   for (int i = 0; i < out * in; i++) w8[i] = static_cast<int8_t>((i * 53) % 255 - 127), w[i] = static_cast<float>(w8[i]);
   for (int i = 0; i < out; i++) bias[i] = static_cast<float>(i);
   Linear plain, small;
-  plain.set(kernels, w.data(), bias.data(), out, in);
-  small.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in);
   Workspace work;
+  const bool packed = runs([&] {
+    plain.set(kernels, w.data(), bias.data(), out, in);
+    small.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in);
+  });
+  if (!packed) return false;
   for (Linear* linear : {&plain, &small}) {
-    linear->run(kernels, work, x.data(), rows, in, y.data(), out);
+    if (!runs([&] { linear->run(kernels, work, x.data(), rows, in, y.data(), out); })) return false;
     for (int r = 0; r < rows; r++)
       for (int o = 0; o < out; o++) {
         double largest = 0, sum = bias[o];
@@ -56,13 +90,13 @@ bool computes(const Kernels& kernels) {
       }
   }
   std::vector<float> normed(in), ones(in, 1.0f), zeros(in, 0.0f);
-  kernels.layer_norm(x.data(), normed.data(), 1, in, ones.data(), zeros.data());
+  if (!runs([&] { kernels.layer_norm(x.data(), normed.data(), 1, in, ones.data(), zeros.data()); })) return false;
   double mean = 0, square = 0;
   for (float v : normed) mean += v / in, square += v * v / in;
   if (!near(1 + static_cast<float>(mean), 1) || !near(static_cast<float>(square), 1)) return false;
   for (Activation activation : {Activation::relu, Activation::gelu, Activation::swish}) {
     std::vector<float> values(x.begin(), x.begin() + in);
-    kernels.activate(values.data(), in, activation);
+    if (!runs([&] { kernels.activate(values.data(), in, activation); })) return false;
     for (int i = 0; i < in; i++) {
       const double v = x[i];
       const double wanted = activation == Activation::relu   ? std::max(v, 0.0)
@@ -72,7 +106,8 @@ bool computes(const Kernels& kernels) {
     }
   }
   std::vector<float> scores(8), attended(18);
-  kernels.attend(Query{x.data(), x.data(), w.data(), in, nullptr, 4, 2, 9, scores.data(), attended.data()});
+  const Query query{x.data(), x.data(), w.data(), in, nullptr, 4, 2, 9, scores.data(), attended.data()};
+  if (!runs([&] { kernels.attend(query); })) return false;
   for (int head = 0; head < 2; head++) {
     double sum = 0, total = 0;
     for (int j = 0; j < 4; j++) {
@@ -84,37 +119,26 @@ bool computes(const Kernels& kernels) {
   }
   Candidate best[3];
   RowScan scan{-3e38f, 0, 0, 3, 0, best};
-  kernels.scan(x.data(), in, 0, scan);
+  if (!runs([&] { kernels.scan(x.data(), in, 0, scan); })) return false;
   double sum = 0, most = -1e30;
   for (int i = 0; i < in; i++) sum += std::exp(static_cast<double>(x[i])), most = std::max<double>(most, x[i]);
   return near(scan.max + std::log(scan.sum), std::log(sum)) && near(best[0].value, most) && scan.count == 3;
 }
 
-thread_local sigjmp_buf back;
-thread_local bool probing = false;
-struct sigaction before;
-
-void on_illegal(int number, siginfo_t* info, void* context) {
-  if (probing) siglongjmp(back, 1);
-  if ((before.sa_flags & SA_SIGINFO) && before.sa_sigaction) {
-    before.sa_sigaction(number, info, context);
-  } else {
-    signal(number, SIG_DFL);  // not ours: happens again, and ends the process as it would have
-  }
-}
-
-bool survives(const Kernels& kernels) {
+bool works(const Kernels& kernels) {
   struct sigaction action {};
   action.sa_sigaction = on_illegal;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   if (sigaction(SIGILL, &action, &before)) return false;
-  volatile bool passed = false;
-  if (!sigsetjmp(back, 1)) {
-    probing = true;
+  bool passed = false;
+  try {
     passed = computes(kernels);
+  } catch (...) {
+    trying = 0;
+    sigaction(SIGILL, &before, nullptr);
+    throw;
   }
-  probing = false;
   sigaction(SIGILL, &before, nullptr);
   return passed;
 }
@@ -132,10 +156,10 @@ const Kernels* choose_kernels(const char* name) {
 #endif
   int number = 0;
   for (const Kernels* kernels : sets) {
-    int& works = known[number++];
+    int& can_run = known[number++];
     if (name && *name && std::strcmp(name, kernels->name)) continue;
-    if (works < 0) works = announced(kernels) && survives(*kernels);
-    if (works) return kernels;
+    if (can_run < 0) can_run = announced(kernels) && works(*kernels);
+    if (can_run) return kernels;
   }
   return nullptr;
 }

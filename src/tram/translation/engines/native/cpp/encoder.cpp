@@ -2,6 +2,7 @@
 #include "encoder.h"
 
 #include <cstring>
+#include <stdexcept>
 
 namespace tram {
 namespace {
@@ -16,6 +17,7 @@ struct Batch {
 Batch layout(const int32_t* lengths, int64_t count) {
   Batch batch;
   for (int64_t i = 0; i < count; i++) {
+    if (lengths[i] < 0) throw std::invalid_argument("a sentence of negative length");
     batch.sentences.push_back({batch.tokens, lengths[i]});
     for (int32_t place = 0; place < lengths[i]; place++) {
       batch.sentence_of.push_back(static_cast<int32_t>(i));

@@ -64,14 +64,20 @@ struct Kernels {
   int64_t panel;        // output columns of a panel
   int64_t unit;         // inputs that an int8 product takes at once: padded inputs are a multiple of it
   int64_t quant_bytes;  // of one quantised activation
+  bool fast_int8;       // whether int8 products take much less time than float32 ones, whatever the number of rows
   int64_t (*int8_place)(int64_t out, int64_t in, int64_t padded);  // where a weight lies in packed int8 weights
   void (*multiply)(const Product&, const float* weights);
   void (*multiply_int8)(const Product&, const Int8Weights&, const Quantised&);
   void (*quantise)(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded);
+  void (*remainders)(const float* x, int64_t rows, int64_t in, const Quantised&, float* left);  // x less what it became
   void (*layer_norm)(const float* x, float* y, int64_t rows, int64_t width, const float* gamma, const float* beta);
   void (*activate)(float* x, int64_t n, Activation);
   void (*attend)(const Query&);
   void (*scan)(const float* logits, int64_t n, int32_t first_id, RowScan&);
+  // The tokens whose logit is at least `least`, in order; returns how many there are, of which `room` are stored.
+  int64_t (*collect)(const float* logits, int64_t n, float least, Candidate* found, int64_t room);
+  // Replaces the value of every candidate by x · weights[id] + bias[id]. weights: (vocabulary, in)
+  void (*dots)(const float* x, const float* weights, int64_t in, const float* bias, Candidate* candidates, int64_t n);
 };
 
 constexpr float norm_epsilon = 1e-5f;

@@ -10,7 +10,16 @@ constexpr int64_t PANEL = W * VECTORS;
 
 inline F load(const float* p) { return *reinterpret_cast<const FU*>(p); }
 inline void store(float* p, F v) { *reinterpret_cast<FU*>(p) = v; }
-inline F splat(float v) { return F{} + v; }
+inline F splat(float v) {
+#if defined(TRAM_AVX512)
+  return (F)_mm512_set1_ps(v);
+#elif defined(TRAM_AVX2)
+  return (F)_mm256_set1_ps(v);
+#else
+  return F{} + v;
+#endif
+}
+// If one is not a number: b.
 inline F maximum(F a, F b) { return a > b ? a : b; }
 inline F minimum(F a, F b) { return a < b ? a : b; }
 
@@ -38,15 +47,27 @@ inline float max_of(F v) {
 #endif
 }
 
-// Bits of the lanes where a > b.
-inline uint32_t greater(F a, F b) {
+inline int32_t max_of(I v) {
 #if defined(TRAM_AVX512)
-  return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+  return _mm512_reduce_max_epi32((__m512i)v);
+#else
+  int32_t m = v[0];
+  for (int i = 1; i < W; i++) m = v[i] > m ? v[i] : m;
+  return m;
+#endif
+}
+
+// Bits of the lanes of a comparison that holds (all ones) or does not (0).
+inline uint32_t bits_of(I lanes) {
+#if defined(TRAM_AVX512)
+  return _mm512_test_epi32_mask((__m512i)lanes, (__m512i)lanes);
 #elif defined(TRAM_AVX2)
-  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_GT_OQ)));
+  return static_cast<uint32_t>(_mm256_movemask_ps((__m256)lanes));
+#elif defined(__SSE2__)
+  return static_cast<uint32_t>(_mm_movemask_ps((__m128)lanes));
 #else
   uint32_t bits = 0;
-  for (int i = 0; i < W; i++) bits |= static_cast<uint32_t>(a[i] > b[i]) << i;
+  for (int i = 0; i < W; i++) bits |= static_cast<uint32_t>(lanes[i] != 0) << i;
   return bits;
 #endif
 }
@@ -66,9 +87,9 @@ inline I rounded(F v) {
 #endif
 }
 
-// exp(x) for x ≤ 88; relative error 2e-7. Anything below −87 counts as −87.
+// exp(x) for x ≤ 88; relative error 2e-7. Anything below −87 counts as −87; NaN stays NaN.
 inline F exponential(F x) {
-  x = maximum(x, splat(-87.0f));
+  x = maximum(splat(-87.0f), x);
   const F shift = splat(12582912.0f);  // 1.5 · 2²³: adding it rounds to a whole number
   const F n = (x * splat(1.44269504f) + shift) - shift;
   F r = x - n * splat(0.693359375f);
@@ -104,7 +125,7 @@ inline void finish(F (&tile)[R][VECTORS], const Product& p, int64_t row, int64_t
       for (int j = 0; j < VECTORS; j++) {
         float* to = y + r * p.y_stride + j * W;
         F v = tile[r][j];
-        if (p.then == Then::relu) v = maximum(v, F{});
+        if (p.then == Then::relu) v = maximum(F{}, v);
         if (p.then == Then::add) v = v + load(to);
         store(to, v);
       }
@@ -116,7 +137,7 @@ inline void finish(F (&tile)[R][VECTORS], const Product& p, int64_t row, int64_t
     float* to = y + r * p.y_stride;
     for (int64_t c = 0; c < columns; c++) {
       float v = line[c];
-      if (p.then == Then::relu) v = v > 0 ? v : 0;
+      if (p.then == Then::relu) v = 0 > v ? 0 : v;
       if (p.then == Then::add) v += to[c];
       to[c] = v;
     }
@@ -191,19 +212,33 @@ void multiply_int8(const Product& p, const Int8Weights& w, const Quantised& q) {
 #undef TRAM_CALL
 }
 
-// |x| of the largest x is 127. QUANT: the stored type, OFFSET what is added (unsigned activations).
+// |x| of the largest x is 127. QUANT: the stored type, OFFSET what is added (unsigned activations). A row with a number
+// that is not finite becomes zeros whose unit is NaN, so that its products are NaN and not a plausible result.
 void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded) {
   const I sign = I{} + 0x7fffffff;
   for (int64_t row = 0; row < rows; row++) {
     const float* from = x + row * x_stride;
     QUANT* to = static_cast<QUANT*>(values) + row * padded;
-    F most = F{};
+    // Bits of floats without their sign are in the order of the floats as whole numbers, NaN above all others
+    I most = I{};
     int64_t i = 0;
-    for (; i + W <= in; i += W) most = maximum((F)((I)load(from + i) & sign), most);
-    float largest = max_of(most);
+    for (; i + W <= in; i += W) {
+      const I bits = (I)load(from + i) & sign;
+      most = bits > most ? bits : most;
+    }
+    int32_t largest_bits = max_of(most);
     for (; i < in; i++) {
-      const float size = __builtin_fabsf(from[i]);
-      largest = size > largest ? size : largest;
+      int32_t bits;
+      __builtin_memcpy(&bits, from + i, 4);
+      bits &= 0x7fffffff;
+      largest_bits = bits > largest_bits ? bits : largest_bits;
+    }
+    float largest;
+    __builtin_memcpy(&largest, &largest_bits, 4);
+    if (largest_bits >= 0x7f800000) {
+      scales[row] = __builtin_nanf("");
+      for (i = 0; i < padded; i++) to[i] = static_cast<QUANT>(OFFSET);
+      continue;
     }
     largest = largest > 1e-20f ? largest : 1e-20f;
     scales[row] = largest / 127.0f;
@@ -214,6 +249,14 @@ void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* 
     }
     for (; i < in; i++) to[i] = static_cast<QUANT>(rounded(splat(from[i] * inverse))[0] + OFFSET);
     for (; i < padded; i++) to[i] = static_cast<QUANT>(OFFSET);
+  }
+}
+
+void remainders(const float* x, int64_t rows, int64_t in, const Quantised& q, float* left) {
+  for (int64_t row = 0; row < rows; row++, x += in, left += in) {
+    const QUANT* values = static_cast<const QUANT*>(q.values) + row * q.padded;
+    for (int64_t i = 0; i < in; i++)
+      left[i] = x[i] - q.scales[row] * static_cast<float>(static_cast<int32_t>(values[i]) - OFFSET);
   }
 }
 
@@ -252,7 +295,7 @@ inline F gelu(F x) {
   return splat(0.5f) * x * (z > F{} ? splat(2.0f) - tail : tail);
 }
 
-inline F swish(F x) { return x / (splat(1.0f) + exponential(minimum(-x, splat(88.0f)))); }
+inline F swish(F x) { return x / (splat(1.0f) + exponential(minimum(splat(88.0f), -x))); }
 
 void activate(float* x, int64_t n, Activation activation) {
   for (int64_t i = 0; i < n; i += W) {
@@ -265,7 +308,7 @@ void activate(float* x, int64_t n, Activation activation) {
     }
     F v = load(at);
     if (activation == Activation::relu)
-      v = maximum(v, F{});
+      v = maximum(F{}, v);
     else
       v = activation == Activation::gelu ? gelu(v) : swish(v);
     store(at, v);
@@ -375,7 +418,7 @@ void scan(const float* logits, int64_t n, int32_t first_id, RowScan& row) {
   for (i = 0; i + W <= n; i += W) {
     const F v = load(logits + i);
     total += exponential(v - row.max);
-    for (uint32_t bits = greater(v, splat(threshold)); bits; bits &= bits - 1) {
+    for (uint32_t bits = bits_of(v > splat(threshold)); bits; bits &= bits - 1) {
       const int lane = __builtin_ctz(bits);
       offer(row, logits[i + lane], first_id + static_cast<int32_t>(i) + lane);
       if (row.count == row.wanted) threshold = row.best[row.count - 1].value;
@@ -385,5 +428,30 @@ void scan(const float* logits, int64_t n, int32_t first_id, RowScan& row) {
   for (; i < n; i++) {
     row.sum += exponential(logits[i] - row.max);
     offer(row, logits[i], first_id + static_cast<int32_t>(i));
+  }
+}
+
+int64_t collect(const float* logits, int64_t n, float least, Candidate* found, int64_t room) {
+  const F threshold = splat(least);
+  int64_t count = 0, i = 0;
+  for (; i + W <= n; i += W)
+    for (uint32_t bits = bits_of(load(logits + i) >= threshold); bits; bits &= bits - 1) {
+      const int lane = __builtin_ctz(bits);
+      if (count < room) found[count] = Candidate{logits[i + lane], static_cast<int32_t>(i) + lane};
+      count++;
+    }
+  for (; i < n; i++)
+    if (logits[i] >= least) {
+      if (count < room) found[count] = Candidate{logits[i], static_cast<int32_t>(i)};
+      count++;
+    }
+  return count;
+}
+
+void dots(const float* x, const float* weights, int64_t in, const float* bias, Candidate* candidates, int64_t n) {
+  for (int64_t c = 0; c < n; c++) {
+    if (c + 1 < n)  // rows are far from each other: the next one is on its way while this one is computed
+      for (int64_t i = 0; i < in; i += 16) __builtin_prefetch(weights + candidates[c + 1].id * in + i);
+    candidates[c].value = dot(x, weights + candidates[c].id * in, in) + bias[candidates[c].id];
   }
 }

@@ -1,10 +1,12 @@
 #include "linear.h"
 
 #include <cstring>
+#include <stdexcept>
 
 namespace tram {
 
 constexpr int64_t WORTH_SHARING = 1 << 21;  // multiplications; waking other threads costs more below that
+constexpr int64_t MOST_INT8_INPUTS = 1 << 16;  // sums of more products may not fit into 32 bits
 
 void Linear::set_bias(const Kernels& kernels, const float* bias) {
   panels = (out + kernels.panel - 1) / kernels.panel;
@@ -27,6 +29,7 @@ void Linear::set(const Kernels& kernels, const float* weight, const float* bias,
 
 void Linear::set_int8(const Kernels& kernels, const int8_t* weight, const float* scales, const float* bias,
                       int64_t n_out, int64_t n_in) {
+  if (n_in > MOST_INT8_INPUTS) throw std::invalid_argument("too many inputs for int8");
   out = n_out, in = n_in, int8_ = true;
   padded_ = (in + kernels.unit - 1) / kernels.unit * kernels.unit;
   set_bias(kernels, bias);
@@ -51,6 +54,11 @@ void Linear::prepare(const Kernels& kernels, Workspace& work, const float* x, in
   if (!int8_) return;
   unsigned char* values = work.quantised.room(rows * padded_ * kernels.quant_bytes);
   kernels.quantise(x, rows, in, x_stride, values, work.scales.room(rows), padded_);
+}
+
+void Linear::remainders(const Kernels& kernels, const Workspace& work, const float* x, int64_t rows,
+                        float* left) const {
+  kernels.remainders(x, rows, in, Quantised{work.quantised.data(), work.scales.data(), padded_}, left);
 }
 
 void Linear::run_panels(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride,

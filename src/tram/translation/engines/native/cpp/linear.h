@@ -1,6 +1,7 @@
 // Linear maps with packed weights, layer norms and token tables.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -11,17 +12,20 @@
 
 namespace tram {
 
-// Numbers on cache lines of their own, uninitialised.
+// Numbers on cache lines of their own, uninitialised. (`std::vector` would fill them first.)
 template <class T>
 class Buffer {
  public:
+  // Room for n numbers; what was there before is lost if it has to grow.
   T* room(size_t n) {
     if (n > size_) {
-      const size_t bytes = (std::max<size_t>(n, size_ + size_ / 2) * sizeof(T) + 127) / 64 * 64;
+      if (n > SIZE_MAX / sizeof(T) / 4) throw std::bad_alloc();  // what follows would overflow
+      const size_t fresh_size = std::max<size_t>(n, size_ + size_ / 2);
+      const size_t bytes = (fresh_size * sizeof(T) + 127) / 64 * 64;
       T* fresh = static_cast<T*>(std::aligned_alloc(64, bytes));
       if (!fresh) throw std::bad_alloc();
       data_.reset(fresh);
-      size_ = n;
+      size_ = fresh_size;
     }
     return data_.get();
   }
@@ -50,8 +54,10 @@ class Linear {
   // y (rows, out) = x Wᵀ + b, or what `then` says.
   void run(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y, int64_t y_stride,
            Then then = Then::store) const;
-  // The same for some panels only, after `prepare` with the same rows.
+  // The same for some panels only: `prepare`, then `run_panels` with the same rows.
   void prepare(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride) const;
+  // After `prepare` of an int8 map: what rounding leaves of x, (rows, in).
+  void remainders(const Kernels&, const Workspace&, const float* x, int64_t rows, float* left) const;
   void run_panels(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y,
                   int64_t y_stride, Then then, int64_t first, int64_t last) const;
   int64_t out = 0, in = 0, panels = 0;

@@ -6,63 +6,124 @@
 
 namespace tram {
 
+static const Sizes& checked(const Sizes& s) {
+  for (const int32_t size : {s.d_model, s.heads, s.feed_forward, s.encoder_layers, s.decoder_layers, s.vocabulary,
+                             s.source_vocabulary})
+    if (size < 1) throw std::invalid_argument("a size of the model is not positive");
+  if (s.d_model % s.heads) throw std::invalid_argument("the heads do not divide d_model");
+  if (s.slots < 0) throw std::invalid_argument("a negative number of slots");
+  if (s.activation < 0 || s.activation > static_cast<int>(Activation::swish) || s.read < 0 ||
+      s.read > static_cast<int>(Read::scaled))
+    throw std::invalid_argument("an unknown setting of the model");
+  return s;
+}
+
 Model::Model(const Kernels& k, const Sizes& s, float scale, int threads)
-    : kernels(k), sizes(s), embedding_scale(scale), team(threads > 1 ? std::make_unique<Team>(threads) : nullptr) {
+    : kernels(k),
+      sizes(checked(s)),
+      embedding_scale(scale),
+      team(threads > 1 ? std::make_unique<Team>(threads) : nullptr) {
+  const int64_t d = s.d_model;
   for (Stack* stack : {&encoder, &decoder}) {
     const bool target = stack == &decoder;
     const std::string side = target ? "decoder" : "encoder";
     stack->layers = std::vector<Layer>(target ? s.decoder_layers : s.encoder_layers);
-    norms[side + ".embedding_norm"] = &stack->embedding_norm;
-    norms[side + ".norm"] = &stack->norm;
+    norms_[side + ".embedding_norm"] = {&stack->embedding_norm, false};
+    norms_[side + ".norm"] = {&stack->norm, false};
     for (size_t number = 0; number < stack->layers.size(); number++) {
       Layer& layer = stack->layers[number];
       const std::string name = side + "." + std::to_string(number);
-      linears[name + ".qkv"] = &layer.qkv;
-      linears[name + ".self_output"] = &layer.self_output;
-      linears[name + ".inner"] = &layer.feed_forward.inner;
-      linears[name + ".outer"] = &layer.feed_forward.outer;
-      norms[name + ".self_norm"] = &layer.self_norm;
-      norms[name + ".feed_forward_norm"] = &layer.feed_forward_norm;
+      linears_[name + ".qkv"] = {&layer.qkv, 3 * d, d};
+      linears_[name + ".self_output"] = {&layer.self_output, d, d};
+      linears_[name + ".inner"] = {&layer.feed_forward.inner, s.feed_forward, d};
+      linears_[name + ".outer"] = {&layer.feed_forward.outer, d, s.feed_forward};
+      norms_[name + ".self_norm"] = {&layer.self_norm, true};
+      norms_[name + ".feed_forward_norm"] = {&layer.feed_forward_norm, true};
       if (target) {
-        linears[name + ".cross_query"] = &layer.cross_query;
-        linears[name + ".cross_key_value"] = &layer.cross_key_value;
-        linears[name + ".cross_output"] = &layer.cross_output;
-        norms[name + ".cross_norm"] = &layer.cross_norm;
+        linears_[name + ".cross_query"] = {&layer.cross_query, d, d};
+        linears_[name + ".cross_key_value"] = {&layer.cross_key_value, 2 * d, d};
+        linears_[name + ".cross_output"] = {&layer.cross_output, d, d};
+        norms_[name + ".cross_norm"] = {&layer.cross_norm, true};
       }
     }
   }
-  linears["output"] = &output;
+  linears_["output"] = {&output.linear, s.vocabulary, d};
 }
 
 Layer& Model::layer(const std::string& name) {
-  const size_t dot = name.find('.');
-  const std::string side = name.substr(0, dot);
-  Stack& stack = side == "decoder" ? decoder : encoder;
-  const int number = dot == std::string::npos ? -1 : std::atoi(name.c_str() + dot + 1);
-  if ((side != "decoder" && side != "encoder") || number < 0 || number >= static_cast<int>(stack.layers.size()))
-    throw std::invalid_argument("there is no layer " + name);
-  return stack.layers[number];
+  for (Stack* stack : {&encoder, &decoder})
+    for (size_t number = 0; number < stack->layers.size(); number++)
+      if (name == (stack == &decoder ? "decoder." : "encoder.") + std::to_string(number)) return stack->layers[number];
+  throw std::invalid_argument("there is no layer " + name);
 }
 
-void Model::add_memory(const std::string& name) {
+void Model::add_memory(const std::string& name, const float* positions) {
+  if (sizes.slots < 1) throw std::invalid_argument("a memory without slots");
   Layer& owner = layer(name);
   owner.memory = std::make_unique<Memory>();
   Memory& memory = *owner.memory;
-  memory.positions.assign(static_cast<size_t>(sizes.slots) * sizes.d_model, 0.0f);
+  const int64_t d = sizes.d_model;
+  memory.positions.assign(positions, positions + sizes.slots * d);
   const std::string prefix = name + ".memory.";
-  linears[prefix + "update_query"] = &memory.update_query;
-  linears[prefix + "update_key_value"] = &memory.update_key_value;
-  linears[prefix + "update_output"] = &memory.update_output;
-  linears[prefix + "output_query"] = &memory.output_query;
-  linears[prefix + "output_key_value"] = &memory.output_key_value;
-  linears[prefix + "output_output"] = &memory.output_output;
-  linears[prefix + "inner"] = &memory.feed_forward.inner;
-  linears[prefix + "outer"] = &memory.feed_forward.outer;
-  norms[prefix + "position_norm"] = &memory.position_norm;
-  norms[prefix + "input_norm"] = &memory.input_norm;
-  norms[prefix + "output_norm"] = &memory.output_norm;
-  norms[prefix + "update_norm"] = &memory.update_norm;
-  norms[prefix + "feed_forward_norm"] = &memory.feed_forward_norm;
+  linears_[prefix + "update_query"] = {&memory.update_query, d, d};
+  linears_[prefix + "update_key_value"] = {&memory.update_key_value, 2 * d, d};
+  linears_[prefix + "update_output"] = {&memory.update_output, d, d};
+  linears_[prefix + "output_query"] = {&memory.output_query, d, d};
+  linears_[prefix + "output_key_value"] = {&memory.output_key_value, 2 * d, d};
+  linears_[prefix + "output_output"] = {&memory.output_output, d, d};
+  linears_[prefix + "inner"] = {&memory.feed_forward.inner, sizes.feed_forward, d};
+  linears_[prefix + "outer"] = {&memory.feed_forward.outer, d, sizes.feed_forward};
+  norms_[prefix + "position_norm"] = {&memory.position_norm, false};
+  norms_[prefix + "input_norm"] = {&memory.input_norm, false};
+  norms_[prefix + "output_norm"] = {&memory.output_norm, false};
+  norms_[prefix + "update_norm"] = {&memory.update_norm, true};
+  norms_[prefix + "feed_forward_norm"] = {&memory.feed_forward_norm, true};
+}
+
+Model::NamedLinear& Model::linear(const char* name, int64_t out, int64_t in) {
+  const auto found = linears_.find(name);
+  if (found == linears_.end()) throw std::invalid_argument(std::string("there is no linear map ") + name);
+  if (found->second.out != out || found->second.in != in)
+    throw std::invalid_argument(std::string("wrong shape of ") + name);
+  return found->second;
+}
+
+void Model::set_linear(const char* name, const float* weight, const float* bias, int64_t out, int64_t in) {
+  linear(name, out, in).linear->set(kernels, weight, bias, out, in);
+}
+
+void Model::set_linear_int8(const char* name, const int8_t* weight, const float* scales, const float* bias,
+                            int64_t out, int64_t in) {
+  linear(name, out, in).linear->set_int8(kernels, weight, scales, bias, out, in);
+}
+
+void Model::set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias) {
+  if (!output.linear.out) throw std::invalid_argument("no weights of output");
+  if (kernels.fast_int8) output.set_rough(kernels, weight, rounded, scales, bias);
+}
+
+void Model::set_norm(const char* name, const float* gamma_beta) {
+  const auto found = norms_.find(name);
+  if (found == norms_.end()) throw std::invalid_argument(std::string("there is no layer norm ") + name);
+  found->second.norm->set(gamma_beta, sizes.d_model);
+}
+
+void Model::set_embeddings(Stack& stack, const Table& tokens, const float* positions, int64_t places) {
+  const int64_t rows = &stack == &decoder ? sizes.vocabulary : sizes.source_vocabulary;
+  if (tokens.rows != rows || tokens.width != sizes.d_model || (!tokens.values && !(tokens.small && tokens.scales)))
+    throw std::invalid_argument("wrong shape of the token table");
+  if (places < 0) throw std::invalid_argument("wrong shape of the position table");
+  stack.tokens = tokens;
+  stack.positions = positions;
+  stack.places = places;
+}
+
+void Model::check() const {
+  for (const auto& [name, each] : linears_)
+    if (each.linear->out != each.out) throw std::invalid_argument("no weights of " + name);
+  for (const auto& [name, each] : norms_)
+    if (each.required && !*each.norm) throw std::invalid_argument("no weights of " + name);
+  if (!encoder.tokens.rows || !decoder.tokens.rows) throw std::invalid_argument("no token table");
 }
 
 void embed(const Model& model, const Stack& stack, const int64_t* ids, const int32_t* places, int64_t rows, float* x) {
@@ -72,7 +133,8 @@ void embed(const Model& model, const Stack& stack, const int64_t* ids, const int
     float* to = x + row * d;
     const int64_t id = ids[row];
     if (id < 0 || id >= table.rows) throw std::out_of_range("an id beyond the vocabulary");
-    if (stack.positions && places[row] >= stack.places) throw std::out_of_range("a sentence beyond the position table");
+    if (stack.positions && (places[row] < 0 || places[row] >= stack.places))
+      throw std::out_of_range("a sentence beyond the position table");
     if (table.values) {
       const float* from = table.values + id * d;
       for (int64_t i = 0; i < d; i++) to[i] = from[i] * model.embedding_scale;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "linear.h"
+#include "output.h"
 
 namespace tram {
 
@@ -46,19 +47,40 @@ struct Stack {
 };
 
 struct Model {
+  // Throws if the sizes make no sense together.
   Model(const Kernels&, const Sizes&, float embedding_scale, int threads);
   const Kernels& kernels;
   const Sizes sizes;
   const float embedding_scale;
   Stack encoder, decoder;
-  Linear output;
+  Output output;
   const std::unique_ptr<Team> team;  // null: one thread
 
-  void add_memory(const std::string& layer);
-  std::map<std::string, Linear*> linears;
-  std::map<std::string, Norm*> norms;
+  // Weights by name; those that do not fit the sizes of the model are refused.
+  void set_linear(const char* name, const float* weight, const float* bias, int64_t out, int64_t in);
+  void set_linear_int8(const char* name, const int8_t* weight, const float* scales, const float* bias, int64_t out,
+                       int64_t in);
+  // After those of `output`, which the caller keeps as long as the model: an int8 pass of them comes first, if the
+  // kernels have fast int8 products.
+  void set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias);
+  void set_norm(const char* name, const float* gamma_beta);
+  void set_embeddings(Stack&, const Table&, const float* positions, int64_t places);
+  void add_memory(const std::string& layer, const float* positions);  // layer: "encoder.0"
+  void check() const;  // throws if weights are missing
 
-  Layer& layer(const std::string& name);  // "encoder.0"
+ private:
+  struct NamedLinear {
+    Linear* linear;
+    int64_t out, in;
+  };
+  struct NamedNorm {
+    Norm* norm;
+    bool required;
+  };
+  NamedLinear& linear(const char* name, int64_t out, int64_t in);
+  Layer& layer(const std::string& name);
+  std::map<std::string, NamedLinear> linears_;
+  std::map<std::string, NamedNorm> norms_;
 };
 
 // Memory for the states of one call.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace tram {
 namespace {
@@ -28,6 +29,7 @@ void keep_best(std::vector<Hypothesis>& found, Hypothesis&& fresh, int64_t beam)
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const SearchSettings& settings, int32_t end) {
   const int64_t n = decoding.sentences();
   const int64_t vocabulary = decoding.model().sizes.vocabulary, beam = std::min(settings.beam, vocabulary);
+  if (beam < 1 || settings.start.empty()) throw std::invalid_argument("a search without hypotheses or a start");
   std::vector<std::vector<Hypothesis>> found(n);
   for (size_t i = 0; i + 1 < settings.start.size(); i++) {
     const std::vector<int32_t> same(n, settings.start[i]);
