@@ -1,5 +1,6 @@
 """`tram translate`: its options. `translate_files` keeps the layout of files, `translate_lines` has the other way."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from tram.cli.console import naming
 from tram.cli.options import Batch, ModelOptions, with_model_options
-from tram.cli.translate_files import named, progress, translate_files, writer
+from tram.cli.translate_files import named, progress, translate_files
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
+from tram.cli.translate_outputs import STDOUT, find_outputs, named_output, writer
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
 from tram.progress import plain_warnings
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from tram.filetypes.translate import SentenceReport
     from tram.text.verbatim import VerbatimRules
     from tram.translation.translator import Translator
-
-BINARY = (".docx", ".odt", ".epub")
 
 
 @with_model_options
@@ -29,12 +29,14 @@ def translate(
         typer.Argument(metavar="[FILE...|-]", help="Files; - or nothing: standard input."),
     ] = None,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
-            help="File to write; with several files, the folder for their translations, named as in letter.de.txt. "
-            "Without it one text file is printed; several, and packages such as .docx, go beside the originals.",
+            metavar="FILE|FOLDER|-",
+            help="File to write, replaced if it exists; or folder for the translations, named as in letter.de.txt; "
+            "or - for standard output. By default the translation of one text file is printed; those of several files, "
+            "and of .docx, .odt and .epub files, go beside the originals.",
         ),
     ] = None,
     lines: Annotated[
@@ -45,7 +47,7 @@ def translate(
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Treat the files as plain text, whatever they are.")] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace translations that exist already (several files).")
+        bool, typer.Option("--overwrite", help="Replace files such as letter.de.txt if they exist already.")
     ] = False,
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
@@ -91,21 +93,20 @@ def translate(
     places = ReportFiles(alignment, json)
     _check_options(given, lines, n_best, plain, format, verbatim, glossary, places)
     rules = _rules(glossary, verbatim)
-    places.check(output, several=len(given) > 1)
-    if lines and output is not None:
-        from tram.files import check_writable
-
-        check_writable(output)
+    places.check(prints=output == STDOUT or (output is None and len(given) == 1))
+    file = named_output(given[0], output) if lines else None
     translator = load_translator(options)
     translator.batch = batch
+    if given == [STDIN] and sys.stdin.isatty():
+        print("reading standard input; end it with Ctrl-D", file=sys.stderr)
     if n_best > 1:
-        with writer(output) as write, plain_warnings():
+        with writer(file) as write, plain_warnings():
             for piece in n_best_lines(translator, read_lines(given[0]), n_best):
                 write(piece.encode())
     elif lines:
-        _translate_lines(translator, given[0], output, rules, Reports(places))
+        _translate_lines(translator, given[0], file, rules, Reports(places))
     else:
-        outputs = _outputs(given, output, translator.text.target_language, overwrite)
+        outputs = find_outputs(given, output, translator.text.target_language, overwrite)
         translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
 
 
@@ -155,31 +156,3 @@ def _translate_lines(
             write(piece.encode())
     reports.add(source, output, found, {"segments": len(found)})
     reports.write(remarks)
-
-
-def _outputs(sources: list[str], output: Path | None, language: str, overwrite: bool) -> list[Path | None]:
-    """Return where the translations go; None: to standard output. Refuse at once what could not be written later."""
-    from tram.files import check_writable
-
-    if len(sources) == 1 and (output is not None or Path(sources[0]).suffix.lower() not in BINARY):
-        places = [output]
-    else:
-        if output is not None and output.exists() and not output.is_dir():
-            raise InputError(f"{output}: is a file, but there are {len(sources)} translations; give a folder")
-        places = [_translated_name(Path(source), output, language) for source in sources]
-    if len(set(places)) < len(places):
-        raise InputError("two files would get the same name; translate them into different folders")
-    for source, place in zip(sources, places, strict=True):
-        if place is None:
-            continue
-        if place.exists() and place.resolve() == Path(source).resolve():
-            raise InputError(f"{place}: is the original; choose another name for the translation")
-        if place.exists() and place != output and not overwrite:
-            raise InputError(f"{place}: exists already; remove it, or replace it with --overwrite")
-        check_writable(place)
-    return places
-
-
-def _translated_name(source: Path, folder: Path | None, language: str) -> Path:
-    """letter.txt → letter.de.txt."""
-    return (folder or source.parent) / f"{source.stem}.{language}{source.suffix}"
