@@ -299,10 +299,14 @@ class Translator:
         return [self.text.decode([options[0].ids])[0] for options in found] == probes
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        words: WordSpans = words_by_blanks,
+        min_share: float = 0.0,
     ) -> list[Alignment]:
-        """Return the word alignments of sentences with any translations of them, each pair on its own."""
-        return align_words(self, sources, targets, words)
+        """Return the word alignments of sentences with any translations of them: see `align_words`."""
+        return align_words(self, sources, targets, words, min_share)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences and their translations as context: a corrected sentence, an earlier chapter."""
