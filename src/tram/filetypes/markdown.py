@@ -12,8 +12,11 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, is_direction_mark
@@ -28,17 +31,24 @@ FRONT_MATTER = re.compile(
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 SPECIAL = re.compile(r"([\\`*_\[\]<>&~|$^=]|!(?=\[|\Z))")
 LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
-# Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents.
-NOT_TEXT = re.compile(r"\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z", re.I)
+# Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents, and
+# imports and exports of MDX.
+NOT_TEXT = re.compile(
+    r"""\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z
+      |import\s[^\n]*["'][^"'\n]+["'];?\s*$|export\s+(?:const|default|function|let|var|\{)""",
+    re.I | re.M | re.VERBOSE,
+)
 # How a block of a kind looks on its own, and the token that it must begin with.
 TEMPLATES = {
     "paragraph": "{}",
+    "title": "{}",
     "heading": "# {}",
     "cell": "| {} |\n|-|\n",
     "image": "![{}](u)",
     "cell image": "| ![{}](u) |\n|-|\n",
 }
 TYPES = {"heading": "heading_open", "cell": "table_open", "cell image": "table_open"}
+KINDS = {"th_open": "cell", "td_open": "cell", "heading_open": "heading", "admonition_title_open": "title"}
 EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}
 
 
@@ -47,7 +57,8 @@ def parser() -> MarkdownIt:
     """Return a parser that keeps escapes and labels apart."""
     md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     md.use(dollarmath_plugin).use(amsmath_plugin).inline.ruler.at("math_inline", formula)
-    return md.disable("text_join")
+    md.use(footnote_plugin, inline=False, move_to_end=False).use(admon_plugin).use(deflist_plugin)
+    return md.disable(["text_join", "footnote_ref"])  # notes in the text are items (`markdown_inline`)
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
@@ -74,6 +85,8 @@ class _MarkdownPart(HtmlWriter):
         for level in range(1 if "image" in block.data else 0, 3):
             written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
             content, raw = ("".join(parts) for parts in zip(*written, strict=True))
+            if block.data == "title":
+                raw = raw.replace('"', "'")
             if self._reads_as(raw if "cell" in block.data else content, events, block.data, level):
                 return raw
         return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language
@@ -172,10 +185,12 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], opti
             yield from _html(source, lines[token.map[0] : token.map[1]], token.content, options)
         if token.type != "inline" or not token.map or not token.content or NOT_TEXT.match(token.content):
             continue
-        kind = {"th_open": "cell", "td_open": "cell", "heading_open": "heading"}.get(before.type, "paragraph")
-        span = lines[token.map[0] : token.map[1]]
+        kind = KINDS.get(before.type, "paragraph")
+        span = lines[token.map[0] : max(token.map[1], token.map[0] + 1)]  # that of a defined term ends where it starts
         if kind == "cell":
             content = _cell(source, span[0], column, token.content)
+        elif kind == "title":
+            content = _title(source, span[0], token.content)
         elif kind == "heading" and before.markup.startswith("#"):
             content = _heading(source, span[0], token.content)
         else:
@@ -225,6 +240,12 @@ def _heading(source: str, span: tuple[int, int], text: str) -> Content | None:
     marks = source.find("#", *span)
     at = source.find(text, marks + len(re.match("#*", source[marks : span[1]])[0]), span[1])  # type: ignore[index]
     return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at >= 0 else None
+
+
+def _title(source: str, span: tuple[int, int], text: str) -> Content | None:
+    """Find the title of an admonition in its quotes; the name of its kind is no title."""
+    at = source.find(f'"{text}"', *span) + 1
+    return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at else None
 
 
 @lru_cache(maxsize=1)  # all cells of a row are looked for one after the other
