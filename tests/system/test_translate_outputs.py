@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Done, refused
+from filetype_samples import epub
 from tram.filetypes import batch
 from tram.translation.translator import Translator
 
@@ -116,3 +117,13 @@ def test_an_interruption_keeps_finished_files_and_leaves_nothing_else(
     assert done.err.endswith("tram: stopped\n")
     assert os.listdir(folder / "new") == ["a.de.txt"]
     assert (folder / "new" / "a.de.txt").read_text() == f"{Translator.load(model).translate(['Tea!'])[0]}\n"
+
+
+def test_chapters_of_a_book_are_documents_if_asked(model: Path, tram: Command, folder: Path) -> None:
+    (folder / "book.epub").write_bytes(epub().content)
+    counts = []
+    for options in ([], ["--chapters"]):
+        done = tram("translate", "book.epub", "-o", "new.epub", "--json", "r.json", "--model", model, *options)
+        assert done.code == 0, done.err
+        counts.append(json.loads((folder / "r.json").read_text())["files"][0]["documents"])
+    assert counts[0] == 1 < counts[1]

@@ -8,7 +8,7 @@ import typer
 
 from tram.cli.console import naming
 from tram.cli.options import Batch, ModelOptions, with_model_options
-from tram.cli.translate_files import named, progress, translate_files
+from tram.cli.translate_files import Reading, named, progress, translate_files
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translate_outputs import STDOUT, find_outputs, named_output, writer
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
@@ -26,7 +26,7 @@ def translate(
     options: ModelOptions,
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE...|-]", help="Files; - or nothing: standard input."),
+        typer.Argument(metavar="[FILE...|-]", help="Files to translate; - or nothing: standard input."),
     ] = None,
     output: Annotated[
         str | None,
@@ -43,8 +43,15 @@ def translate(
         bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
     ] = False,
     format: Annotated[
-        str | None, typer.Option("--format", help="File type, such as text or markdown; by default detected.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="File type, by default detected: text, markdown, html, docx, odt, epub, xliff, po, tmx, srt or vtt.",
+        ),
     ] = None,
+    chapters: Annotated[
+        bool, typer.Option("--chapters", help="EPUB: start each chapter with an empty memory, as a new document.")
+    ] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Treat the files as plain text, whatever they are.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files such as letter.de.txt if they exist already.")
@@ -82,16 +89,25 @@ def translate(
 ) -> None:
     """Translate files and keep their layout; or, with --lines, one sentence per line.
 
-    A translation that loops, is far longer than its source, empty, or has lost a URL, a placeholder or the like is made
-    again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+    \b
+    tram translate letter.txt                     print the translation
+    tram translate manual.docx                    write manual.de.docx
+    tram translate *.md --output translated/      write translated/README.de.md and so on
+    tram translate < letter.txt > brief.txt       standard input and output
 
-    Plain text of any length is translated in bounded memory; any other file may have 32 MB of text.
-    """
+    Types of files: plain text, Markdown, HTML, DOCX, ODT, EPUB, XLIFF, PO, TMX, SRT and VTT. Translations that an XLIFF
+    or PO file has already are kept, and the others follow their choices. Originals are never changed.
+
+    A translation that loops, is far longer than its source, is empty, or has lost a URL, a placeholder or the like is
+    made again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+
+    Plain text may have any length; any other file may have 32 MB of text.
+    """  # noqa: D301 (\b is for click: it keeps the lines of the paragraph)
     from tram.cli.console import load_translator
 
     given = sources or [STDIN]
     places = ReportFiles(alignment, json)
-    _check_options(given, lines, n_best, plain, format, verbatim, glossary, places)
+    _check_options(given, lines, n_best, plain, format, chapters, verbatim, glossary, places)
     rules = _rules(glossary, verbatim)
     places.check(prints=output == STDOUT or (output is None and len(given) == 1))
     file = named_output(given[0], output) if lines else None
@@ -107,7 +123,8 @@ def translate(
         _translate_lines(translator, given[0], file, rules, Reports(places))
     else:
         outputs = find_outputs(given, output, translator.text.target_language, overwrite)
-        translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
+        reading = Reading("text" if plain else format, chapters)
+        translate_files(translator, given, outputs, reading, rules, Reports(places))
 
 
 def _check_options(
@@ -116,6 +133,7 @@ def _check_options(
     n_best: int,
     plain: bool,
     format: str | None,
+    chapters: bool,
     verbatim: bool,
     glossary: Path | None,
     places: ReportFiles,
@@ -124,6 +142,8 @@ def _check_options(
         raise InputError("--n-best: translations are listed by line; add --lines")
     if n_best > 1 and (glossary or places.alignment or places.json):
         raise InputError("--n-best: lists what the search found; leave out --glossary, --alignment and --json")
+    if chapters and lines:
+        raise InputError("--chapters: is for EPUB files, and --lines for plain lines; give one of them")
     if lines and len(given) > 1:
         raise InputError("--lines: translates one file at a time; give one file, or - for standard input")
     if given.count(STDIN) and len(given) > 1:

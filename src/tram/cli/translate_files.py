@@ -27,11 +27,19 @@ Advance = Callable[[int], None]
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How files are read; format: None if it is to be detected. chapters: those of a book are documents."""
+
+    format: str | None = None
+    chapters: bool = False
+
+
 def translate_files(
     translator: "Translator",
     sources: list[str],
     outputs: list[Path | None],
-    format: str | None,
+    reading: Reading,
     rules: "VerbatimRules",
     reports: Reports,
 ) -> None:
@@ -44,7 +52,7 @@ def translate_files(
     by_position = 0
     with naming(named(sources)), counted_remarks() as remarks, progress() as advance:
         failures = _Failures(len(sources), reports)
-        work = _Work(translator, FileSettings(rules, reports.wanted, remarks), format, advance, failures)
+        work = _Work(translator, FileSettings(rules, reports.wanted, remarks), reading, advance, failures)
         for is_long, files in groupby(work.opened(sources, outputs), key=lambda each: each.is_long):
             for source, place, report in (work.in_pieces if is_long else work.as_wholes)(files):
                 by_position += report.placed_by_position + report.repaired
@@ -111,14 +119,14 @@ class _Failures:
 class _Work:
     translator: "Translator"
     settings: "FileSettings"
-    format: str | None
+    reading: Reading
     advance: Advance
     failures: _Failures
 
     def opened(self, sources: list[str], outputs: list[Path | None]) -> Iterator[_Opened]:
         """Open files one after the other."""
         for source, place in zip(sources, outputs, strict=True):
-            if (each := self.failures.attempt(source, _Opened.open, source, place, self.format)) is not None:
+            if (each := self.failures.attempt(source, _Opened.open, source, place, self.reading.format)) is not None:
                 yield each
 
     def as_wholes(self, files: Iterable[_Opened]) -> "Iterator[tuple[str, Path | None, FileReport]]":
@@ -142,7 +150,7 @@ class _Work:
         from tram.filetypes.registry import read_stream
 
         with each.file as file:
-            return read_stream(each.name, file, self.format, self._options)
+            return read_stream(each.name, file, self.reading.format, self._options)
 
     def _write(self, each: _Opened, document: "FileDocument", rows: "list[Row]") -> "FileReport":
         from tram.filetypes.translate import finish
@@ -179,7 +187,8 @@ class _Work:
     def _options(self) -> "ReadOptions":
         from tram.filetypes.base import ReadOptions
 
-        return ReadOptions(self.translator.text.source_language, self.translator.text.target_language)
+        text = self.translator.text
+        return ReadOptions(text.source_language, text.target_language, self.reading.chapters)
 
 
 @contextmanager
