@@ -15,7 +15,7 @@ from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml, tag_name
+from tram.filetypes.xml_source import Element, escape_xml, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
@@ -69,7 +69,7 @@ class _RunWriter:
                 self.formats.append(data.formatting)
             elif len(self.formats) > 1:
                 self.formats.pop()
-        elif item.kind in ("text", "opaque", "empty") and isinstance(data, Run) and not data.is_element:
+        elif item.kind in ("text", "opaque", "empty", "break") and isinstance(data, Run) and not data.is_element:
             self.text(item.text or unescape(raw), data.formatting)  # a soft hyphen is no text of its sentence
         else:
             self._close()
@@ -126,7 +126,7 @@ def _block(source: str, paragraph: Element, language: str) -> Block | None:
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a DOCX file as one document."""
     package = Package(name, content)
-    types = parse_xml(name, decode_xml(name, package.read("[Content_Types].xml")).text)
+    types = parse_xml(name, package.read_xml("[Content_Types].xml").text)
     found: list[tuple[int, str]] = []
     for element in types.walk():
         kind = TEXT_PARTS.search(element.attributes.get("ContentType", ""))
@@ -137,14 +137,9 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     if not found or min(found)[0] != 0:
         raise InputError(f"{name}: has no Word document in it; save it as .docx")
     names = list(dict.fromkeys(part for _, part in sorted(found)))  # a part may be listed twice
-    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
-    parts = [DocxPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
-
-    def finish(written: list[str]) -> bytes:
-        pairs = zip(names, written, strict=True)
-        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
-
-    return PartsDocument([parts], finish)
+    texts = {part: package.read_xml(part) for part in names}
+    parts = [DocxPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
+    return PartsDocument([parts], package.writer(texts))
 
 
 FILETYPE = FileType(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tram.filetypes.base import ReadOptions, Translation
-from tram.filetypes.blocks import Block, Event, Item
+from tram.filetypes.blocks import NOTE, Block, Event, Item
 from tram.filetypes.html_tags import (
     INLINE,
     OPAQUE,
@@ -27,7 +27,6 @@ TRANSLATED = frozenset({"alt", "title", "placeholder", "aria-label", "aria-descr
 META = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
 BUTTONS = frozenset({"submit", "button", "reset"})
 BEFORE_NOTE = re.compile(r"[^\W\d_]|[.,;:!?”»]")
-NOTE = re.compile(r"[\s\d*†‡§¶\[\](),–-]{1,12}")  # the text of a reference to a footnote
 
 
 class HtmlWriter(Part):

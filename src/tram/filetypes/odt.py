@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import Block, Item
+from tram.filetypes.blocks import NOTE, Block, Item
 from tram.filetypes.docx_runs import CODE_STYLE
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.packages import Package, peek
-from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import plain_text
-from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml
+from tram.filetypes.xml_source import Element, Text, parse_xml
 
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
 PAIRS = frozenset({"span", "a", "meta", "meta-field"})
@@ -23,7 +23,7 @@ LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms
 SEPARATE = frozenset({"note", "frame", "custom-shape", "g", "rect", "line", "annotation", "control", "object"})
 
 
-class OdtPart(Part):
+class OdtPart(XmlPart):
     """One XML part with paragraphs."""
 
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
@@ -32,11 +32,12 @@ class OdtPart(Part):
             for style in root.walk()
             if style.name == "style"
         }
+        self.raised = {
+            properties.parent.attributes.get("name", "")
+            for properties in root.walk()
+            if properties.parent and properties.attributes.get("text-position", "").startswith("super")
+        }
         super().__init__(source, self._blocks(source, root, options.source_language))
-
-    def escape(self, text: str) -> str:
-        """Return text as XML."""
-        return escape_xml(text)
 
     def _blocks(self, source: str, root: Element, language: str) -> Iterator[Block]:
         stack = [root]
@@ -60,6 +61,8 @@ class OdtPart(Part):
                     yield Item("empty", node.start, node.end)
             elif node.name == "span" and self._is_code(node) and plain_text(source, node).strip():
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
+            elif node.attributes.get("style-name") in self.raised and NOTE.fullmatch(plain_text(source, node)):
+                yield Item("empty", node.start, node.end)
             elif node.name in PAIRS and node.inner_end < node.end:
                 yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
                 yield from self._items(source, node)
@@ -89,14 +92,9 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     if "content.xml" not in package.parts:
         raise InputError(f"{name}: has no OpenDocument text in it; save it as .odt")
     names = [part for part in ("content.xml", "styles.xml") if part in package.parts]
-    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
-    parts = [OdtPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
-
-    def finish(written: list[str]) -> bytes:
-        pairs = zip(names, written, strict=True)
-        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
-
-    return PartsDocument([parts], finish)
+    texts = {part: package.read_xml(part) for part in names}
+    parts = [OdtPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
+    return PartsDocument([parts], package.writer(texts))
 
 
 FILETYPE = FileType(

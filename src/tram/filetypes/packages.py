@@ -6,9 +6,11 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from tram.errors import InputError
-from tram.filetypes.encoding import check_size, count_marks
+from tram.filetypes.encoding import Decoded, check_size, count_marks
+from tram.filetypes.xml_source import decode_xml
 
 MAX_PART = 1 << 26  # bytes of a part that is read
 MAX_TOTAL = 1 << 30  # bytes of all parts together, unpacked
@@ -94,6 +96,19 @@ class Package:
             self._sizes[part] = len(content), count_marks(content)
             check_size(self.name, *map(sum, zip(*self._sizes.values(), strict=True)))  # of all parts together
         return content
+
+    def read_xml(self, part: str) -> Decoded:
+        """Return the text of an XML part."""
+        return decode_xml(f"{self.name} ({part})", self.read(part))
+
+    def writer(self, texts: dict[str, Decoded]) -> Callable[[list[str]], bytes]:
+        """Return a function that makes a package of new texts of parts, given in the order of `texts`."""
+
+        def write(written: list[str]) -> bytes:
+            pairs = zip(texts.items(), written, strict=True)
+            return self.write({part: old.encode(new, references=True) for (part, old), new in pairs})
+
+        return write
 
     def write(self, new: dict[str, bytes]) -> bytes:
         """Return the package with new contents of some parts; the same bytes if none differs."""

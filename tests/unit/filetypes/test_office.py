@@ -216,3 +216,38 @@ def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, wor
     with pytest.raises(InputError, match=words) as caught:
         read_bytes(name, content)
     assert str(caught.value).startswith(name)
+
+
+def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
+    raised = '<w:vertAlign w:val="superscript"/>'
+    content = word_file(f"<w:p>{run('It is hot')}{run('2', raised)}{run('.')}</w:p>")
+    written = translated("x.docx", content, {"It is hot.": "Es ist heiß."})
+    assert runs(body_of(written)) == [("Es ist heiß", ""), ("2", "vertAlign"), (".", "")]
+
+
+def odt_file(paragraph: str) -> bytes:
+    names = " ".join(
+        f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for prefix, name in (("o", "office"), ("t", "text"), ("s", "style"))
+    )
+    styles = '<s:style s:name="T1"/><s:style s:name="T2"><s:text-properties s:text-position="super 58%"/></s:style>'
+    content = f"<o:document-content {names}>{styles}<t:p>{paragraph}</t:p></o:document-content>"
+    return packed({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+
+
+def test_a_raised_number_of_an_odt_is_no_part_of_a_word() -> None:
+    content = odt_file('It is hot<t:span t:style-name="T2">2</t:span>.')
+    written = translated("x.odt", content, {"It is hot.": "Es ist heiß."})
+    assert '<t:p>Es ist heiß<t:span t:style-name="T2">2</t:span>.</t:p>' in body_of(written, "content.xml")
+
+
+def test_spans_that_share_a_word_do_not_take_another() -> None:
+    spans = "".join(f'<t:span t:style-name="T1">{part}</t:span>' for part in ("hou", "ses"))
+    document = read_bytes("x.odt", odt_file(f"Many old {spans} here."))
+
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition]]:
+        return [[Rendition("Hier viele alte Häuser.", [(3, 0), (0, 1), (1, 2), (2, 3)])]]
+
+    written = translate_document(document, translate)[0]
+    text = re.sub(r'<t:span t:style-name="T1"></t:span>', "", body_of(written, "content.xml"))
+    assert '<t:p>Hier viele alte <t:span t:style-name="T1">Häuser</t:span>.</t:p>' in text
