@@ -16,7 +16,7 @@ from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
-from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.footnote.index import footnote_def
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, is_direction_mark
@@ -57,8 +57,10 @@ def parser() -> MarkdownIt:
     """Return a parser that keeps escapes and labels apart."""
     md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     md.use(dollarmath_plugin).use(amsmath_plugin).inline.ruler.at("math_inline", formula)
-    md.use(footnote_plugin, inline=False, move_to_end=False).use(admon_plugin).use(deflist_plugin)
-    return md.disable(["text_join", "footnote_ref"])  # notes in the text are items (`markdown_inline`)
+    md.use(admon_plugin).use(deflist_plugin)
+    # Only definitions of notes: references to them are items (`markdown_inline`), and all stay in their places.
+    md.block.ruler.before("reference", "footnote_def", footnote_def, {"alt": ["paragraph", "reference"]})
+    return md.disable("text_join")
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
