@@ -16,7 +16,8 @@ COLUMN = re.compile(
     r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)|(?<=\S)[^\S\n]++\.{4,}+(?!\S)|(?<![\w.])_{3,}+(?!\w)"
     r"|(?<=\S)[ ]{3,}+(?=\S)|(?P<two>(?<=\S)[ ]{2}(?=\S))"
 )
-OPTION = re.compile(r"\s*--?\w[^.!?\n]*\Z")
+OPTION = re.compile(r"\s*--?\w[^.!?\n]*")
+LONGEST_OPTION = 40  # characters before its explanation
 
 
 def sentence_regions(text: str, language: str) -> list[tuple[int, int]]:
@@ -38,11 +39,15 @@ def _columns(text: str, blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[int
     """Cut runs of lines where columns end."""
     for start, end in blocks:
         for gap in COLUMN.finditer(text, start, end):
-            if gap["two"] and not OPTION.match(text[text.rfind("\n", 0, gap.start()) + 1 : gap.start()]):
+            if gap["two"] and not _is_option(text[max(start, gap.start() - LONGEST_OPTION) : gap.start()]):
                 continue
             yield start, gap.start()
             start = gap.end()
         yield start, end
+
+
+def _is_option(text: str) -> bool:
+    return OPTION.fullmatch(text.rpartition("\n")[2]) is not None
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
