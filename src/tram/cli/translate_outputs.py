@@ -9,7 +9,6 @@ from tram.cli.translate_lines import STDIN
 from tram.errors import InputError
 
 STDOUT = "-"
-PACKAGES = (".docx", ".docm", ".dotx", ".dotm", ".odt", ".ott", ".epub")
 
 
 def find_outputs(sources: list[str], output: str | None, language: str, overwrite: bool) -> list[Path | None]:
@@ -40,7 +39,10 @@ def _is_folder(output: str | None) -> bool:
 
 def _single(source: str, output: str | None, language: str, overwrite: bool) -> Path | None:
     """Return where the translation of one file goes: to the file that was named, which may exist, or is printed."""
-    is_package = source != STDIN and Path(source).suffix.lower() in PACKAGES
+    from tram.filetypes.registry import FILETYPES
+
+    packages = {suffix for filetype in FILETYPES if filetype.is_package for suffix in filetype.suffixes}
+    is_package = source != STDIN and Path(source).suffix.lower() in packages
     if output is None and is_package:
         place = _translated_name(Path(source), None, language)
         _check(source, place, overwrite)

@@ -91,7 +91,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
         raise InputError(f"{name}: is password-protected; save it without a password")
     if "content.xml" not in package.parts:
         raise InputError(f"{name}: has no OpenDocument text in it; save it as .odt")
-    names = [part for part in ("content.xml", "styles.xml") if part in package.parts]
+    names: list[str] = [part for part in ("content.xml", "styles.xml") if part in package.parts]
     texts = {part: package.read_xml(part) for part in names}
     parts = [OdtPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
     return PartsDocument([parts], package.writer(texts))

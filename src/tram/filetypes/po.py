@@ -18,7 +18,8 @@ from tram.filetypes.encoding import Decoded, beginning, decode
 from tram.filetypes.extras import load
 from tram.filetypes.format_directives import numbered, restored
 from tram.filetypes.languages import check_target
-from tram.filetypes.markup_text import marked_up_items
+from tram.filetypes.markup_text import marked_up_items, reread
+from tram.filetypes.message_forms import message_items
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 START = re.compile(rb'(?:#[^\n]*\n|\s+)*+(?:msgctxt\s+".*\n\s*(?:".*\n\s*)*+)?msgid\s+"')
@@ -252,7 +253,7 @@ def _items(text: str) -> Iterator[Item]:
     """Yield the items of a message; its accelerator is an empty element before the word that has it."""
     found = without_accelerator(text)
     if found is None:
-        yield from marked_up_items(text)
+        yield from reread(list(marked_up_items(text)), message_items)
         return
     plain, mark, start = found
     for item in marked_up_items(plain):

@@ -7,6 +7,7 @@ import re
 from itertools import cycle
 
 QUOTES = {"de": "„“", "cs": "„“", "fr": "«»", "ru": "«»"}  # of English and others: “”
+SINGLE_QUOTES = re.compile(r"(?<!\w)'[^']+'(?!\w)")
 CURLED = "“”„«»"
 
 
@@ -23,6 +24,8 @@ def restored_signs(source: str, target: str, language: str) -> str:
         target = re.sub(r"(?<=\s)-(?=\s|\Z)", "–", target)
     if "’" in source and "'" not in source:
         target = re.sub(r"(?<=[^\W\d_])'(?=[^\W\d_])", "’", target)
+    if '"' not in source and SINGLE_QUOTES.search(source) and target.count('"') % 2 == 0:
+        target = target.replace('"', "'")
     if any(sign in source for sign in CURLED) and '"' not in source and target.count('"') % 2 == 0:
         signs = cycle(QUOTES.get(language, "“”"))
         target = re.sub('"', lambda _: next(signs), target)

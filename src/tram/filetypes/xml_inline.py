@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tram.filetypes.blocks import Item, find_partners
 from tram.filetypes.html_tags import VOID, text_items
-from tram.filetypes.markup_text import with_tags
+from tram.filetypes.markup_text import reread, with_tags
+from tram.filetypes.message_forms import message_items
 from tram.filetypes.xml_source import CDATA, Element, Text
 
 PAIRS = frozenset({"g", "mrk", "pc", "hi"})  # elements around text
@@ -18,7 +19,7 @@ MARKUP = re.compile(r"\s*(?:<|\\|\{\\|\[/?\w+\]|&lt;)|\s*\Z")  # code that is no
 
 def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> list[Item]:
     """Return the items of a segment; `data` is what `dataRef`s of XLIFF 2 refer to."""
-    items = list(with_tags(list(_items(source, element, keep_lines, data))))
+    items = with_tags(reread(list(_items(source, element, keep_lines, data)), message_items))
     partners = find_partners(items)
     # Code that looks like a tag but has no partner is an element of its own.
     lonely = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}

@@ -73,6 +73,5 @@ def test_signs_of_their_own_are_not_aligned(translator: Translator) -> None:
 
 def test_weak_links_of_a_word_can_be_left_out() -> None:
     weights = torch.tensor([[0.3, 0.1], [0.8, 0.1], [0.1, 0.6]])
-    words = [0, 1], [0, 1, 2]
-    assert _strongest(weights, *words, min_share=0.0) == [(0, 0), (0, 1), (1, 2)]
-    assert _strongest(weights, *words, min_share=0.7) == [(0, 1), (1, 2)]
+    assert _strongest(weights, [0, 1], [0, 1, 2], min_share=0.0) == [(0, 0), (0, 1), (1, 2)]
+    assert _strongest(weights, [0, 1], [0, 1, 2], min_share=0.7) == [(0, 1), (1, 2)]
