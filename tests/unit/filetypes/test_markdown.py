@@ -105,7 +105,7 @@ def test_the_text_of_html_blocks_is_translated() -> None:
     new = translated(content, **{"Old": "a < *b*", "Old & wrapped": "c & *d*"})
     assert new == (
         '<p align="center">\r\n  <img alt="a &lt; *b*" src="a_b.png"> c &amp; *d*</p>\r\n\r\n'
-        "- <details><summary>a &lt; *b*</summary>\r\n\r\n  a \\< \\*b\\*\r\n\r\n  </details>\r\n\r\n"
+        "- <details><summary>a &lt; *b*</summary>\r\n\r\n  a < \\*b\\*\r\n\r\n  </details>\r\n\r\n"
         "<pre>\r\nOld\r\n\r\nOld\r\n</pre>\r\n\r\n<!-- Old -->\r\n\r\n> <div>\r\n> Old\r\n> </div>\r\n"
     )
 
