@@ -1,6 +1,6 @@
 """The blocks of an HTML or XHTML page: runs of text and inline elements between all other tags, and attributes.
 
-Pages are not parsed into a tree and written anew, which would change them; only text changes in its place. So unclosed
+Pages are not parsed into a tree and rewritten, which would change them; only text changes in its place. So unclosed
 paragraphs, wrong nesting and templates come back as they were.
 """
 

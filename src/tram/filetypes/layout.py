@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from tram.text.sentences import sentence_spans
 
-# What stands before the text of a list item or a heading. A bullet makes a line an item wherever it stands;
+# What precedes the text of a list item or a heading. A bullet makes any line an item;
 # "3. " may be a date after a line break.
 MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
 BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
@@ -81,7 +81,7 @@ def _marker(line: str) -> str:
 
 
 def _continues(line: str, following: str, marker: str, width: int) -> bool:
-    """Return whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
+    """Return whether a line breaks because the next word did not fit; `marker` precedes its paragraph."""
     text = following.strip()
     indentation = len(following) - len(following.lstrip())
     if not text or BULLET.match(following) or indentation > len(marker):

@@ -1,6 +1,6 @@
 """The inline content of a Markdown block: which piece of the file each token of markdown-it-py comes from.
 
-markdown-it-py gives no positions inside a block. `inline_items` follows its tokens through the content character by
+markdown-it-py has no positions inside a block. `inline_items` follows its tokens through the content character by
 character; where that fails (it has not on any file seen), the block is left untranslated rather than guessed at.
 """
 

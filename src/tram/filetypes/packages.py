@@ -56,7 +56,7 @@ class Package:
             raise InputError(f"{self.name}: is password-protected; save it without a password")
         names = [info.filename for info in infos]
         if len(infos) > MAX_PARTS or len(set(names)) != len(names):
-            raise InputError(f"{self.name}: has too many parts, or two with one name; save it anew")
+            raise InputError(f"{self.name}: has too many parts, or two with one name; save it again")
         bombs = (i for i in infos if i.file_size > MIN_BOMB and i.file_size > MAX_RATIO * max(i.compress_size, 1))
         if sum(info.file_size for info in infos) > MAX_TOTAL or any(bombs):
             raise InputError(f"{self.name}: unpacks to far more than its size, like a ZIP bomb; it is not read")
@@ -89,7 +89,7 @@ class Package:
             with self._zip.open(info) as file:
                 content = file.read(MAX_PART)
         except KeyError:
-            raise InputError(f"{self.name}: has no part {part}; save it anew") from None
+            raise InputError(f"{self.name}: has no part {part}; save it again") from None
         except DAMAGED as error:
             raise InputError(f"{self.name}: its part {part} is damaged ({error}); get it again") from None
         if part not in self._sizes:

@@ -22,8 +22,8 @@ def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str
     items = with_tags(reread(list(_items(source, element, keep_lines, data)), message_items))
     partners = find_partners(items)
     # Code that looks like a tag but has no partner is an element of its own.
-    lonely = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}
-    return [replace(item, kind="empty") if i in lonely else item for i, item in enumerate(items)]
+    unpaired = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}
+    return [replace(item, kind="empty") if i in unpaired else item for i, item in enumerate(items)]
 
 
 def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> Iterator[Item]:

@@ -1,6 +1,6 @@
 """XML with places: a tree in which every element and text knows where it is in the file.
 
-lxml would write a file anew; here only pieces are replaced, so the rest stays byte for byte. expat reads the file, with
+lxml would rewrite the file; here only pieces are replaced, so the rest stays byte for byte. expat reads the file, with
 entities and external files refused.
 """
 
