@@ -1,7 +1,8 @@
 """DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
 
 The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
-Comments, deletions, styles, descriptions of pictures and all other parts stay as they are.
+Comments, deletions, descriptions of pictures and all other parts stay as they are; the language of text and styles
+becomes that of the translation.
 """
 
 import re
@@ -13,11 +14,14 @@ from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
+from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import Part, PartsDocument
 from tram.filetypes.xml_source import Element, escape_xml, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
+STYLES = "word/styles.xml"
+LANGUAGE = re.compile(r"""(<(?:\w+:)?lang\s(?:[^<>]*?\s)?(?:\w+:)?val=["'])([\w-]+)""")
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
 NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -138,8 +142,21 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
         raise InputError(f"{name}: has no Word document in it; save it as .docx")
     names = list(dict.fromkeys(part for _, part in sorted(found)))  # a part may be listed twice
     texts = {part: package.read_xml(part) for part in names}
-    parts = [DocxPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
-    return PartsDocument([parts], package.writer(texts))
+    parts: list[Part] = [DocxPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
+    if options.target_language is not None and STYLES in package.parts:  # they say what language most text is in
+        texts[STYLES] = package.read_xml(STYLES)
+        parts.append(Part(texts[STYLES].text, []))
+    write = package.writer(texts)
+    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
+
+
+def _in_language(text: str, options: ReadOptions) -> str:
+    """Return XML whose text is no longer said to be in the source language, so that Word checks its spelling."""
+    target = options.target_language
+    if target is None:
+        return text
+    code = f"{base_language(target)}-{region(target)}"
+    return LANGUAGE.sub(lambda m: f"{m[1]}{code}" if is_same(m[2], options.source_language) else m[0], text)
 
 
 FILETYPE = FileType(

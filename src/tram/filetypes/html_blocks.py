@@ -23,8 +23,10 @@ from tram.filetypes.html_tags import (
 from tram.filetypes.languages import differ, is_same
 from tram.filetypes.parts import Part
 
-TRANSLATED = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "label"})
-META = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
+ARIA = {"aria-label", "aria-description", "aria-placeholder", "aria-roledescription", "aria-valuetext"}
+TRANSLATED = frozenset({"alt", "title", "placeholder", "label", *ARIA})
+CARDS = {f"{site}:{name}" for site in ("og", "twitter") for name in ("title", "description", "image:alt")}
+META = frozenset({"description", *CARDS})
 BUTTONS = frozenset({"submit", "button", "reset"})
 BEFORE_NOTE = re.compile(r"[^\W\d_]|[.,;:!?”»]")
 

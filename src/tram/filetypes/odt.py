@@ -1,8 +1,10 @@
 """ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay.
 
 In a sentence that changes, runs of blanks (`<text:s/>`) become one blank. Descriptions of pictures are not translated.
+The language of styles becomes that of the translation.
 """
 
+import re
 from collections.abc import Iterator
 
 from tram.errors import InputError
@@ -10,12 +12,16 @@ from tram.filetypes.base import FileType, ReadOptions
 from tram.filetypes.blocks import NOTE, Block, Item
 from tram.filetypes.docx_runs import CODE_STYLE
 from tram.filetypes.html_tags import text_items
+from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import plain_text
 from tram.filetypes.xml_source import Element, Text, parse_xml
 
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
+STYLED = re.compile(r'<[^<>]*\sfo:language="([\w-]+)"[^<>]*>')
+LANGUAGE = re.compile(r'(?<=\s)fo:language="[^"]*"')
+COUNTRY = re.compile(r'(?<=\s)fo:country="[^"]*"')
 PAIRS = frozenset({"span", "a", "meta", "meta-field"})
 # Elements that are not part of the text around them, and whose own text is not translated either.
 LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms", "script", "bibliography-source"})
@@ -94,7 +100,23 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     names: list[str] = [part for part in ("content.xml", "styles.xml") if part in package.parts]
     texts = {part: package.read_xml(part) for part in names}
     parts = [OdtPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
-    return PartsDocument([parts], package.writer(texts))
+    write = package.writer(texts)
+    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
+
+
+def _in_language(text: str, options: ReadOptions) -> str:
+    """Return XML whose styles are no longer in the source language, so that the spelling is checked."""
+    target = options.target_language
+    if target is None:
+        return text
+
+    def replaced(match: re.Match[str]) -> str:
+        if not is_same(match[1], options.source_language):
+            return match[0]
+        tag = LANGUAGE.sub(f'fo:language="{base_language(target)}"', match[0])
+        return COUNTRY.sub(f'fo:country="{region(target)}"', tag)
+
+    return STYLED.sub(replaced, text)
 
 
 FILETYPE = FileType(
