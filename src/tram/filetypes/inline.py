@@ -75,11 +75,11 @@ def _inside_words(
         return {}
     places: dict[str, list[int]] = {}
     for start, end in words:
-        places.setdefault(target[start:end], []).append(start)
+        places.setdefault(target[start:end].lower(), []).append(start)
     result: dict[int, tuple[int, Tag]] = {}
     seen: dict[str, int] = {}
     for word, (start, end) in enumerate(spans):
-        text = source[start:end]
+        text = source[start:end].lower()  # a first word may have got a capital
         number = seen[text] = seen.get(text, -1) + 1
         indices = sorted(found.get(word, ()))
         is_whole = bool(indices) and indices[-1] - indices[0] + 1 == len(indices)  # nothing else is among them

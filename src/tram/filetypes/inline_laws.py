@@ -35,7 +35,7 @@ def _cuts(text: str, tags: Iterable[Tag]) -> set[tuple[str, int]]:
         word = first_word(spans, tag.position)
         if word < last_word(spans, tag.position):
             start, end = spans[word]
-            result.add((text[start:end], tag.position - start))
+            result.add((text[start:end].lower(), tag.position - start))
     return result
 
 

@@ -177,3 +177,7 @@ def test_signs_beside_a_tagged_word_stay_with_it() -> None:
     assert placed("Press <1“Save”>1 now.", "Jetzt „Sichern“ drücken.", [(4, 0), (2, 2), (0, 4)]) == (
         "Jetzt <1„Sichern“>1 drücken."
     )
+
+
+def test_a_word_that_is_cut_may_get_a_capital() -> None:
+    assert placed("x<1i>1 is it.", "Xi ist es.", [(0, 0)]) == "X<1i>1 ist es."
