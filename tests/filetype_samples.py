@@ -242,7 +242,7 @@ def xliff() -> Sample:
         "Hello %s, a bold one!",
         "Two.",
         "Segments.",
-        "Raw <b>text</b>",
+        "Raw text",
         "Second file.",
     )
     return Sample("texts.xlf", XLIFF.encode(), sentences, bilingual=True)

@@ -6,8 +6,9 @@ DATA/train stands for DATA/train.en and DATA/train.de (or .en.xz, .en.gz), in th
 is built from the training pairs: the target nouns that occur with a source word, with a Dice coefficient of at least
 0.45 for the best. Nouns are recognised by their capital, so the target language is German. References are not used.
 Each sentence is translated by tram.filetypes as a paragraph of an HTML page. Only sentences are counted in whose
-translation exactly one word is a known translation of the tagged noun. A tag is correct if it is on that word, and on
-no other except an article or the like. The baseline is the same translations with tags placed by relative position.
+translation exactly one word is a known translation of the tagged noun. A tag is right if it is on that word, and on no
+other except an article or the like; it is alone if it is on no other word at all. The baseline is the same translations
+with tags placed by relative position; "all links" also uses the weak ones that `tram.filetypes.batch` leaves out.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from tram.files import write_json
 from tram.filetypes import ReadOptions, Segment
 from tram.filetypes.batch import translate_opened
 from tram.filetypes.inline import Alignment, place
+from tram.filetypes.inline_tree import word_spans
 from tram.filetypes.registry import read_bytes
 from tram.splice.dictionary import Dictionary
 from tram.splice.words import Pair, Tokenized, is_capitalized, spans, words
@@ -37,9 +39,10 @@ STEM = 5  # letters that two forms of a noun share: Datei, Dateien
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of tags on the correct word, of tags on a run of words that contains it, and of all sentences."""
+    """Counts of tags on the right word, on that word alone, on a run of words that contains it, and of all sentences."""
 
     right: int
+    alone: int
     right_or_more: int
     sentences: int
 
@@ -98,7 +101,8 @@ def judge(found: list[list[str]], right: list[str]) -> Counts:
         is_on and all(w == word or len(w) <= SHORT for w in run)
         for is_on, run, word in zip(on, found, right, strict=True)
     ]
-    return Counts(sum(only), sum(on), len(right))
+    alone = [run == [word] for run, word in zip(found, right, strict=True)]
+    return Counts(sum(only), sum(alone), sum(on), len(right))
 
 
 def measure(translator: Translator, train: Path, dev: Path, wanted: int, seed: int) -> dict[str, Counts]:
@@ -111,7 +115,7 @@ def measure(translator: Translator, train: Path, dev: Path, wanted: int, seed: i
     sentences = [pair.source for pair in pairs(dev, languages)]
     rng = random.Random(seed)
     rng.shuffle(sentences)
-    runs: dict[str, list[list[str]]] = {"by alignment": [], "by relative position": []}
+    runs: dict[str, list[list[str]]] = {"by alignment": [], "by all links": [], "by relative position": []}
     right: list[str] = []
     stream = planted(sentences, known, rng)
     while len(right) < wanted and (some := list(islice(stream, wanted))):
@@ -127,6 +131,8 @@ def measure(translator: Translator, train: Path, dev: Path, wanted: int, seed: i
                 if len(possible) == 1 and len(right) < wanted:
                     right.append(possible[0])
                     runs["by alignment"].append(tagged(segment, rendition.text, rendition.alignment))
+                    (all_links,) = translator.align([segment.text], [rendition.text], word_spans)
+                    runs["by all links"].append(tagged(segment, rendition.text, all_links))
                     runs["by relative position"].append(tagged(segment, rendition.text, None))
     return {name: judge(found, right) for name, found in runs.items()}
 
@@ -145,8 +151,9 @@ def main() -> None:
     translator = Translator.load(given.model, beam=given.beam)
     results = measure(translator, given.train, given.dev, given.sentences, given.seed)
     for name, counts in results.items():
-        share, more = (100 * n / max(counts.sentences, 1) for n in (counts.right, counts.right_or_more))
-        print(f"{name}: {share:.1f}% on the right word, {more:.1f}% with other words, {counts.sentences} sentences")
+        shares = (100 * n / max(counts.sentences, 1) for n in (counts.right, counts.alone, counts.right_or_more))
+        right, alone, more = (f"{share:.1f}%" for share in shares)
+        print(f"{name}: {right} on the right word, {alone} alone, {more} with others, {counts.sentences} sentences")
     if given.output:
         write_json(given.output, {name: asdict(counts) for name, counts in results.items()})
 

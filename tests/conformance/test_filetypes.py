@@ -8,7 +8,7 @@ import pytest
 from filetype_samples import SAMPLES, VARIANTS, Sample
 from tram.errors import InputError
 from tram.filetypes import FileDocument, Rendition, Segment, Translation, detect, translate_document
-from tram.filetypes.inline import word_spans
+from tram.filetypes.inline_tree import word_spans
 from tram.filetypes.registry import FILETYPES, find, read_bytes
 
 ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")  # a translation that keeps words, cases and sentence ends

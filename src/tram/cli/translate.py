@@ -1,5 +1,6 @@
 """`tram translate`: its options. `translate_files` keeps the layout of files, `translate_lines` has the other way."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from tram.cli.console import naming
 from tram.cli.options import Batch, ModelOptions, with_model_options
-from tram.cli.translate_files import named, progress, translate_files, writer
+from tram.cli.translate_files import Reading, named, progress, translate_files
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
+from tram.cli.translate_outputs import STDOUT, find_outputs, named_output, writer
 from tram.cli.translation_report import ReportFiles, Reports, counted_remarks
 from tram.errors import InputError
 from tram.progress import plain_warnings
@@ -18,34 +20,41 @@ if TYPE_CHECKING:
     from tram.text.verbatim import VerbatimRules
     from tram.translation.translator import Translator
 
-BINARY = (".docx", ".odt", ".epub")
-
 
 @with_model_options
 def translate(
     options: ModelOptions,
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE...|-]", help="Files; - or nothing: standard input."),
+        typer.Argument(metavar="[FILE...|-]", help="Files to translate; - or nothing: standard input."),
     ] = None,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
-            help="File to write; with several files, the folder for their translations, named as in letter.de.txt. "
-            "Without it one text file is printed; several, and packages such as .docx, go beside the originals.",
+            metavar="FILE|FOLDER|-",
+            help="File to write, replaced if it exists; or folder for the translations, named as in letter.de.txt; "
+            "or - for standard output. By default the translation of one text file is printed; those of several files, "
+            "and of .docx, .odt and .epub files, go beside the originals.",
         ),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="One sentence per line; a blank line starts a new document.")
     ] = False,
     format: Annotated[
-        str | None, typer.Option("--format", help="File type, such as text or markdown; by default detected.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="File type, by default detected: text, markdown, html, docx, odt, epub, xliff, po, tmx, srt or vtt.",
+        ),
     ] = None,
+    chapters: Annotated[
+        bool, typer.Option("--chapters", help="EPUB: start each chapter with an empty memory, as a new document.")
+    ] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Treat the files as plain text, whatever they are.")] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace translations that exist already (several files).")
+        bool, typer.Option("--overwrite", help="Replace files such as letter.de.txt if they exist already.")
     ] = False,
     n_best: Annotated[
         int, typer.Option(min=1, max=1000, help="Print so many translations of each line, with scores (needs --lines).")
@@ -80,33 +89,42 @@ def translate(
 ) -> None:
     """Translate files and keep their layout; or, with --lines, one sentence per line.
 
-    A translation that loops, is far longer than its source, empty, or has lost a URL, a placeholder or the like is made
-    again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+    \b
+    tram translate letter.txt                     print the translation
+    tram translate manual.docx                    write manual.de.docx
+    tram translate *.md --output translated/      write translated/README.de.md and so on
+    tram translate < letter.txt > brief.txt       standard input and output
 
-    Plain text of any length is translated in bounded memory; any other file may have 32 MB of text.
-    """
+    Types of files: plain text, Markdown, HTML, DOCX, ODT, EPUB, XLIFF, PO, TMX, SRT and VTT. Translations that an XLIFF
+    or PO file has already are kept, and the others follow their choices. Originals are never changed.
+
+    A translation that loops, is far longer than its source, is empty, or has lost a URL, a placeholder or the like is
+    made again without context, then in parts; how often, and what is still doubtful, is printed at the end.
+
+    Plain text may have any length; any other file may have 32 MB of text.
+    """  # noqa: D301 (\b is for click: it keeps the lines of the paragraph)
     from tram.cli.console import load_translator
 
     given = sources or [STDIN]
     places = ReportFiles(alignment, json)
-    _check_options(given, lines, n_best, plain, format, verbatim, glossary, places)
+    _check_options(given, lines, n_best, plain, format, chapters, verbatim, glossary, places)
     rules = _rules(glossary, verbatim)
-    places.check(output, several=len(given) > 1)
-    if lines and output is not None:
-        from tram.files import check_writable
-
-        check_writable(output)
+    places.check(prints=output == STDOUT or (output is None and len(given) == 1))
+    file = named_output(given[0], output) if lines else None
     translator = load_translator(options)
     translator.batch = batch
+    if given == [STDIN] and sys.stdin.isatty():
+        print("reading standard input; end it with Ctrl-D", file=sys.stderr)
     if n_best > 1:
-        with writer(output) as write, plain_warnings():
+        with writer(file) as write, plain_warnings():
             for piece in n_best_lines(translator, read_lines(given[0]), n_best):
                 write(piece.encode())
     elif lines:
-        _translate_lines(translator, given[0], output, rules, Reports(places))
+        _translate_lines(translator, given[0], file, rules, Reports(places))
     else:
-        outputs = _outputs(given, output, translator.text.target_language, overwrite)
-        translate_files(translator, given, outputs, "text" if plain else format, rules, Reports(places))
+        outputs = find_outputs(given, output, translator.text.target_language, overwrite)
+        reading = Reading("text" if plain else format, chapters)
+        translate_files(translator, given, outputs, reading, rules, Reports(places))
 
 
 def _check_options(
@@ -115,6 +133,7 @@ def _check_options(
     n_best: int,
     plain: bool,
     format: str | None,
+    chapters: bool,
     verbatim: bool,
     glossary: Path | None,
     places: ReportFiles,
@@ -123,6 +142,8 @@ def _check_options(
         raise InputError("--n-best: translations are listed by line; add --lines")
     if n_best > 1 and (glossary or places.alignment or places.json):
         raise InputError("--n-best: lists what the search found; leave out --glossary, --alignment and --json")
+    if chapters and lines:
+        raise InputError("--chapters: is for EPUB files, and --lines for plain lines; give one of them")
     if lines and len(given) > 1:
         raise InputError("--lines: translates one file at a time; give one file, or - for standard input")
     if given.count(STDIN) and len(given) > 1:
@@ -157,31 +178,3 @@ def _translate_lines(
             write(piece.encode())
     reports.add(source, output, found, {"segments": len(found)})
     reports.write(remarks)
-
-
-def _outputs(sources: list[str], output: Path | None, language: str, overwrite: bool) -> list[Path | None]:
-    """Return where the translations go; None: to standard output. Refuse at once what could not be written later."""
-    from tram.files import check_writable
-
-    if len(sources) == 1 and (output is not None or Path(sources[0]).suffix.lower() not in BINARY):
-        places = [output]
-    else:
-        if output is not None and output.exists() and not output.is_dir():
-            raise InputError(f"{output}: is a file, but there are {len(sources)} translations; give a folder")
-        places = [_translated_name(Path(source), output, language) for source in sources]
-    if len(set(places)) < len(places):
-        raise InputError("two files would get the same name; translate them into different folders")
-    for source, place in zip(sources, places, strict=True):
-        if place is None:
-            continue
-        if place.exists() and place.resolve() == Path(source).resolve():
-            raise InputError(f"{place}: is the original; choose another name for the translation")
-        if place.exists() and place != output and not overwrite:
-            raise InputError(f"{place}: exists already; remove it, or replace it with --overwrite")
-        check_writable(place)
-    return places
-
-
-def _translated_name(source: Path, folder: Path | None, language: str) -> Path:
-    """letter.txt → letter.de.txt."""
-    return (folder or source.parent) / f"{source.stem}.{language}{source.suffix}"

@@ -25,15 +25,15 @@ class ReportFiles:
     alignment: Path | None = None
     json: Path | None = None
 
-    def check(self, translation: Path | None, several: bool) -> None:
-        """Refuse, before the work begins, files that cannot be written or would be mixed with the translation."""
+    def check(self, prints: bool) -> None:
+        """Refuse, before the work begins, files that cannot be written or would be mixed with a printed translation."""
         from tram.files import check_writable
 
         for option, path in (("--alignment", self.alignment), ("--json", self.json)):
             if path is None:
                 continue
             if str(path) == STANDARD_OUTPUT:
-                if translation is None and not several:
+                if prints:
                     raise InputError(f"{option} -: the translation is printed there; name a file for it with --output")
             else:
                 check_writable(path)
@@ -73,6 +73,11 @@ class Reports:
             warnings = Counter(warning for sentence in sentences for warning in sentence.warnings)
             values = {"source": source, "output": name, **counts, "warnings": warnings}
             self.files.append({**values, "sentences": [_values(sentence) for sentence in sentences]})
+
+    def add_failure(self, source: str, message: str) -> None:
+        """Add a file that could not be translated."""
+        if self.places.json is not None:
+            self.files.append({"source": source, "output": None, "error": message})
 
     def write(self, remarks: "Remarks") -> None:
         """Write the requested reports."""

@@ -13,7 +13,7 @@ from itertools import groupby, tee
 from typing import TYPE_CHECKING
 
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
-from tram.filetypes.inline import word_spans
+from tram.filetypes.inline_tree import word_spans
 from tram.filetypes.translate import Rendition
 from tram.filetypes.typography import restored_signs
 from tram.text.verbatim import VerbatimRules
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tram.translation.document_state import DocumentState
     from tram.translation.translator import Translator
 
+# Of 500 tagged nouns, 81.0% are tagged alone in the translation; 73.6% if all links count (runs/tags/planted.py).
+MIN_SHARE = 0.7
+HARD_HYPHEN = "\u2011"  # models know the ordinary one
 Row = Sequence[Rendition | None]
 Advance = Callable[[int], None]
 
@@ -128,14 +131,14 @@ class _Work:
         pairs = [(document[i].text, rendition.text) for i, rendition in tagged.items()]
         spans = {_without_placeholders(text): word_spans(text) for pair in pairs for text in pair}
         sources, targets = ([_without_placeholders(pair[side]) for pair in pairs] for side in (0, 1))
-        found = self.translator.align(sources, targets, lambda text: spans[text])
+        found = self.translator.align(sources, targets, lambda text: spans[text], MIN_SHARE)
         for (i, rendition), alignment in zip(tagged.items(), found, strict=True):
             result[i] = replace(rendition, alignment=alignment)
         return result
 
 
 def _wanted(document: Sequence[Segment]) -> list[str]:
-    return [segment.text for segment in document if segment.translate]
+    return [segment.text.replace(HARD_HYPHEN, "-") for segment in document if segment.translate]
 
 
 def _row(document: Sequence[Segment], translations: Iterable[Translation], language: str) -> Row:

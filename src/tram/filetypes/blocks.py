@@ -22,6 +22,7 @@ TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
 BREAK = "\x1e"  # ends a sentence; never part of one
 SIGNS = {"opaque": placeholder(0), "line": "\n", "break": BREAK}
 WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
+NOTE = re.compile(r"[\s\d*†‡§¶\[\](),–-]{1,12}")  # what refers to a footnote, if it is above the line
 # Characters that are no part of a word: private ones of tram, which are copied; marks of the direction of writing,
 # which are like empty elements; places where a line may break (soft hyphens and the like), which no translation has.
 BREAKABLE = "\u00ad\u200b\u2060\ufeff"
@@ -162,11 +163,11 @@ def _with_characters_apart(item: Item) -> Iterator[Item]:
     start = 0
     for match in APART.finditer(item.text):
         if start < match.start():
-            yield _slice(item, start, match.start())
-        yield _apart(_slice(item, *match.span()))
+            yield cut_item(item, start, match.start())
+        yield _apart(cut_item(item, *match.span()))
         start = match.end()
     if start < len(item.text):
-        yield _slice(item, start, len(item.text))
+        yield cut_item(item, start, len(item.text))
 
 
 def _apart(item: Item) -> Item:
@@ -176,8 +177,10 @@ def _apart(item: Item) -> Item:
     return replace(item, kind="opaque" if PRIVATE.match(item.text) else "empty")
 
 
-def _slice(item: Item, start: int, end: int) -> Item:
-    """Return a part of a text item whose text is written in the file as it is."""
+def cut_item(item: Item, start: int, end: int) -> Item:
+    """Return a part of a text item; all of one whose text is not written in the file as it is, such as `&lt;`."""
+    if item.end - item.start != len(item.text):
+        return item
     return replace(item, start=item.start + start, end=item.start + end, text=item.text[start:end])
 
 
@@ -220,7 +223,7 @@ def _cut(items: Sequence[Item], regions: list[tuple[int, int]]) -> tuple[list[It
         is_cut = inside and item.kind == "text" and item.end - item.start == len(item.text)
         for start, end in pairwise([position, *(inside if is_cut else []), position + length]):
             starts.setdefault(start, len(result)) if length else None
-            result.append(_slice(item, start - position, end - position) if is_cut else item)
+            result.append(cut_item(item, start - position, end - position) if is_cut else item)
             ends[end] = len(result) if length else ends.get(end, len(result))
         for border in () if is_cut else inside:  # what cannot be cut belongs whole to the sentences on both sides
             starts[border], ends[border] = len(result), len(result)
@@ -330,14 +333,13 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
             tag = translation.tags[number]
-            # It had blanks on both sides; where it now has one, it gets the other.
-            sides = [
-                side.isspace() for side in (translation.text[: tag.position][-1:], translation.text[tag.position :][:1])
-            ]
-            apart = tag.kind == "empty" and tag.key in sentence.apart and any(sides)
-            yield from [" "] * ((apart or number in stuck) and not sides[0])
+            before, after = translation.text[: tag.position][-1:], translation.text[tag.position :][:1]
+            # It had blanks on both sides; the side of a word gets one again.
+            apart = tag.kind == "empty" and tag.key in sentence.apart
+            needs_before = (apart and before != "") or number in stuck
+            yield from [" "] * (needs_before and not before.isspace())
             yield sentence.tags[tag.kind, tag.key]
-            yield from [" "] * (apart and not sides[1])
+            yield from [" "] * (apart and (after.isalnum() or before.isspace()) and after != "" and not after.isspace())
 
 
 def _stuck(sentence: _Sentence, translation: Translation) -> Iterator[int]:

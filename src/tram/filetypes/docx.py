@@ -1,7 +1,8 @@
 """DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
 
 The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
-Comments, deletions, styles, descriptions of pictures and all other parts stay as they are.
+Comments, deletions, descriptions of pictures and all other parts stay as they are; the language of text and styles
+becomes that of the translation.
 """
 
 import re
@@ -13,11 +14,14 @@ from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
+from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml, tag_name
+from tram.filetypes.xml_source import Element, escape_xml, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
+STYLES = "word/styles.xml"
+LANGUAGE = re.compile(r"""(<(?:\w+:)?lang\s(?:[^<>]*?\s)?(?:\w+:)?val=["'])([\w-]+)""")
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
 NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -69,7 +73,7 @@ class _RunWriter:
                 self.formats.append(data.formatting)
             elif len(self.formats) > 1:
                 self.formats.pop()
-        elif item.kind in ("text", "opaque", "empty") and isinstance(data, Run) and not data.is_element:
+        elif item.kind in ("text", "opaque", "empty", "break") and isinstance(data, Run) and not data.is_element:
             self.text(item.text or unescape(raw), data.formatting)  # a soft hyphen is no text of its sentence
         else:
             self._close()
@@ -126,7 +130,7 @@ def _block(source: str, paragraph: Element, language: str) -> Block | None:
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a DOCX file as one document."""
     package = Package(name, content)
-    types = parse_xml(name, decode_xml(name, package.read("[Content_Types].xml")).text)
+    types = parse_xml(name, package.read_xml("[Content_Types].xml").text)
     found: list[tuple[int, str]] = []
     for element in types.walk():
         kind = TEXT_PARTS.search(element.attributes.get("ContentType", ""))
@@ -137,14 +141,22 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     if not found or min(found)[0] != 0:
         raise InputError(f"{name}: has no Word document in it; save it as .docx")
     names = list(dict.fromkeys(part for _, part in sorted(found)))  # a part may be listed twice
-    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
-    parts = [DocxPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
+    texts = {part: package.read_xml(part) for part in names}
+    parts: list[Part] = [DocxPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
+    if options.target_language is not None and STYLES in package.parts:  # they say what language most text is in
+        texts[STYLES] = package.read_xml(STYLES)
+        parts.append(Part(texts[STYLES].text, []))
+    write = package.writer(texts)
+    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
 
-    def finish(written: list[str]) -> bytes:
-        pairs = zip(names, written, strict=True)
-        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
 
-    return PartsDocument([parts], finish)
+def _in_language(text: str, options: ReadOptions) -> str:
+    """Return XML whose text is no longer said to be in the source language, so that Word checks its spelling."""
+    target = options.target_language
+    if target is None:
+        return text
+    code = f"{base_language(target)}-{region(target)}"
+    return LANGUAGE.sub(lambda m: f"{m[1]}{code}" if is_same(m[2], options.source_language) else m[0], text)
 
 
 FILETYPE = FileType(

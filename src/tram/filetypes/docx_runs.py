@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tram.filetypes.blocks import Item
+from tram.filetypes.blocks import NOTE, Item
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.xml_inline import plain_text
 from tram.filetypes.xml_source import Element
@@ -14,6 +14,8 @@ CONTAINERS = frozenset({"hyperlink", "smartTag", "ins", "moveTo", "customXml", "
 OPAQUE = frozenset({"oMath", "oMathPara", "fldSimple"})
 TRANSLATED_FIELDS = ("HYPERLINK", "TOC")  # the result of any other field is computed by Word
 CONTROLS = frozenset({"dropDownList", "comboBox", "date", "checkbox", "picture", "dataBinding", "citation"})
+GAP = 3  # blanks between columns
+BLANKS = str.maketrans("\n\t", "  ")
 # Names of the styles of code in Word, LibreOffice and pandoc.
 CODE_STYLE = re.compile(r"preformatted|source_?(?:20_)?(?:code|text)|^code|html.?code|verbatim|listing|teletype", re.I)
 # Differences between runs that readers do not see.
@@ -114,17 +116,28 @@ def has_code_style(properties: Element, name: str) -> bool:
     return style is not None and CODE_STYLE.search(style.attributes.get("val", "")) is not None
 
 
+def _is_raised(properties: Element) -> bool:
+    position = properties.find("vertAlign")
+    return position is not None and position.attributes.get("val") == "superscript"
+
+
 def _run(source: str, run: Element) -> Iterator[Item]:
     properties = run.find("rPr")
     formatting = source[properties.start : properties.end] if properties else ""
     text, element = Run(formatting), Run(formatting, is_element=True)
     is_code = properties is not None and has_code_style(properties, "rStyle")
+    raised = properties is not None and _is_raised(properties)
     for node in run.children:
-        if node.name == "t" and is_code:
+        if node.name == "t" and raised and NOTE.fullmatch(plain_text(source, node)):
+            yield Item("empty", node.start, node.end, data=element)
+        elif node.name == "t" and is_code:
             yield Item("opaque", node.start, node.end, plain_text(source, node), data=element)
         elif node.name == "t":
             for item in text_items(source, node.inner, node.inner_end, keep_lines=True):
-                yield replace(item, text=item.text.replace("\n", " "), data=text)
+                # Runs of blanks are what some use for a tab
+                is_gap = item.end - item.start >= GAP and not item.text.strip()
+                blank = source[item.start : item.end] if is_gap else item.text.translate(BLANKS)
+                yield replace(item, kind="break" if is_gap else "text", text=blank, data=text)
         elif node.name == "noBreakHyphen":
             yield Item("text", node.start, node.end, "\u2011", data=element)
         elif node.name == "softHyphen":

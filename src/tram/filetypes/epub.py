@@ -14,14 +14,14 @@ from tram.filetypes.html_blocks import HtmlPart
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.languages import is_same
 from tram.filetypes.packages import Package, peek
-from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, decode_xml, escape_xml, parse_xml
+from tram.filetypes.parts import Part, PartsDocument, XmlPart
+from tram.filetypes.xml_source import Element, parse_xml, with_attribute
 
 PAGES = ("application/xhtml+xml", "text/html")
 CONTENTS = "application/x-dtbncx+xml"
 
 
-class _ContentsPart(Part):
+class _ContentsPart(XmlPart):
     """The table of contents of EPUB 2 (NCX), or the package document, in which only the language changes."""
 
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
@@ -29,14 +29,13 @@ class _ContentsPart(Part):
         language = options.source_language
         items = ((label, list(_label_items(source, label))) for label in labels)
         super().__init__(source, [Block(found, language, label.inner, label.inner_end) for label, found in items])
+        if root.name == "ncx" and options.target_language and is_same(root.attributes.get("xml:lang", ""), language):
+            tag = with_attribute(source[root.start : root.inner], "xml:lang", options.target_language)
+            self.edits.append((root.start, root.inner, tag))
         for element in root.walk():
             is_language = element.name == "language" and element.namespace.startswith("http://purl.org/dc/")
             if is_language and options.target_language and is_same(source[element.inner : element.inner_end], language):
                 self.edits.append((element.inner, element.inner_end, options.target_language))
-
-    def escape(self, text: str) -> str:
-        """Return text as XML."""
-        return escape_xml(text)
 
 
 def _label_items(source: str, element: Element) -> Iterator[Item]:
@@ -60,11 +59,11 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     """Read a book."""
     package = Package(name, content)
     _check_protection(name, package)
-    container = parse_xml(name, decode_xml(name, package.read("META-INF/container.xml")).text)
+    container = parse_xml(name, package.read_xml("META-INF/container.xml").text)
     files = [element.attributes.get("full-path", "") for element in container.walk() if element.name == "rootfile"]
     if not files or files[0] not in package.parts:
         raise InputError(f"{name}: its META-INF/container.xml names no book; get it again")
-    opf = parse_xml(name, decode_xml(name, package.read(files[0])).text)
+    opf = parse_xml(name, package.read_xml(files[0]).text)
     pages, contents = _reading_order(package, files[0], opf)
     if not pages:
         raise InputError(f"{name}: has no pages to read in its spine; get it again")
@@ -72,22 +71,17 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     parts: dict[str, Part] = {}
     others = [part for part in (*contents, files[0]) if part not in pages]
     is_page = {part: part in pages or not part.endswith((".ncx", ".opf")) for part in (*pages, *others)}
-    for part, decode in ((part, decode_page if found else decode_xml) for part, found in is_page.items()):
+    for part, found in is_page.items():
         # All are read before the first is parsed, so that a book that is too long is refused at once.
-        texts[part] = decode(f"{name} ({part})", package.read(part))
+        texts[part] = decode_page(f"{name} ({part})", package.read(part)) if found else package.read_xml(part)
     for part, text in texts.items():
         if is_page[part]:
             parts[part] = HtmlPart(text.text, options, xml=True)
         else:
-            parts[part] = _ContentsPart(text.text, parse_xml(f"{name} ({part})", text.text), options)
+            parts[part] = _ContentsPart(text.text, parse_xml(text.name, text.text), options)
     chapters = [[parts[part]] for part in pages] if options.chapters else [[parts[part] for part in pages]]
     chapters[-1] += [parts[part] for part in others]
-
-    def finish(written: list[str]) -> bytes:
-        pairs = zip(parts, written, strict=True)
-        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
-
-    return PartsDocument(chapters, finish)
+    return PartsDocument(chapters, package.writer(texts))
 
 
 def _check_protection(name: str, package: Package) -> None:

@@ -1,6 +1,6 @@
 """The blocks of an HTML or XHTML page: runs of text and inline elements between all other tags, and attributes.
 
-Pages are not parsed into a tree and written anew, which would change them; only text changes in its place. So unclosed
+Pages are not parsed into a tree and rewritten, which would change them; only text changes in its place. So unclosed
 paragraphs, wrong nesting and templates come back as they were.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tram.filetypes.base import ReadOptions, Translation
-from tram.filetypes.blocks import Block, Event, Item
+from tram.filetypes.blocks import NOTE, Block, Event, Item
 from tram.filetypes.html_tags import (
     INLINE,
     OPAQUE,
@@ -23,11 +23,12 @@ from tram.filetypes.html_tags import (
 from tram.filetypes.languages import differ, is_same
 from tram.filetypes.parts import Part
 
-TRANSLATED = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "label"})
-META = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
+ARIA = {"aria-label", "aria-description", "aria-placeholder", "aria-roledescription", "aria-valuetext"}
+TRANSLATED = frozenset({"alt", "title", "placeholder", "label", *ARIA})
+CARDS = {f"{site}:{name}" for site in ("og", "twitter") for name in ("title", "description", "image:alt")}
+META = frozenset({"description", *CARDS})
 BUTTONS = frozenset({"submit", "button", "reset"})
 BEFORE_NOTE = re.compile(r"[^\W\d_]|[.,;:!?”»]")
-NOTE = re.compile(r"[\s\d*†‡§¶\[\](),–-]{1,12}")  # the text of a reference to a footnote
 
 
 class HtmlWriter(Part):

@@ -124,13 +124,14 @@ def attributes(source: str, token: Token) -> Iterator[Attribute]:
 def text_items(source: str, start: int, end: int, keep_lines: bool = False) -> Iterator[Item]:
     """Yield the items of text with character references: each reference and each run of blanks is one.
 
-    A reference to nothing that HTML knows is copied. keep_lines: line ends are text, as in `xml:space="preserve"`.
+    A reference to nothing that HTML knows is copied.
+    keep_lines: line ends and tabs are text, as in `xml:space="preserve"`.
     """
     for match in TEXT.finditer(source, start, end):
         first, last = match.span()
         if match["blank"]:
-            is_line = keep_lines and "\n" in match[0]
-            yield Item("text", first, last, match[0] if is_line else " ")
+            is_kept = keep_lines and ("\n" in match[0] or "\t" in match[0])
+            yield Item("text", first, last, match[0] if is_kept else " ")
         elif match["reference"]:
             yield from _reference(match[0], first)
         else:

@@ -2,31 +2,25 @@
 
     place("Press the red button.", tags, "Drück den roten Knopf.", alignment)      → Placed(tags, by_position=False)
 
-Words are those of `word_spans`; an alignment is a list of (source word, target word). Whatever the alignment says:
-no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, empty elements keep
-their order, and no word is cut but one that is the same in the source and cut there too. If the translation equals the
-source, every tag stays where it was.
+Words are those of `inline_tree.word_spans`; an alignment is a list of (source word, target word). Whatever it says:
+no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, empty elements
+keep their order, and no word is cut but one that is the same in the source and cut there too. If the translation equals
+the source, every tag stays where it was.
 """
 
-import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tram.filetypes.base import Tag, is_placeholder
-from tram.text.verbatim import RESERVED
+from tram.filetypes.inline_tree import Node, find_partners, first_word, parse, word_spans
 
 Alignment = Sequence[tuple[int, int]]
 
-# A word, or one sign. Scripts without blanks between words have one word per character.
-IDEOGRAPHS = (
-    "\u2e80-\u2fff\u3005-\u3007\u3040-\u30ff\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
-
 MAX_DEPTH = 60  # of nested tags that are moved with their words
 MAX_WORK = 1 << 22  # tags times length
+QUOTES = dict.fromkeys("“”„«»‘’‚'", '"')  # languages have their own
 BRIDGE = -0.1  # an unaligned word costs little between two words that belong to a tag, and is left out at the edges
 
 
@@ -36,11 +30,6 @@ class Placed:
 
     tags: tuple[Tag, ...]
     by_position: bool
-
-
-def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each word and each sign."""
-    return [match.span() for match in WORD.finditer(text)]
 
 
 def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | None) -> Placed:
@@ -86,11 +75,11 @@ def _inside_words(
         return {}
     places: dict[str, list[int]] = {}
     for start, end in words:
-        places.setdefault(target[start:end], []).append(start)
+        places.setdefault(target[start:end].lower(), []).append(start)
     result: dict[int, tuple[int, Tag]] = {}
     seen: dict[str, int] = {}
     for word, (start, end) in enumerate(spans):
-        text = source[start:end]
+        text = source[start:end].lower()  # a first word may have got a capital
         number = seen[text] = seen.get(text, -1) + 1
         indices = sorted(found.get(word, ()))
         is_whole = bool(indices) and indices[-1] - indices[0] + 1 == len(indices)  # nothing else is among them
@@ -144,109 +133,6 @@ def _nearest(sorted_values: Sequence[float], wanted: float) -> Any:
     return min(sorted_values[max(at - 1, 0) : at + 1], key=lambda value: abs(value - wanted))
 
 
-@dataclass(slots=True, eq=False)
-class Node:
-    """A pair of tags with everything inside it, or a single tag.
-
-    words: the source words (first, behind the last) that it covers.
-    left: a tag without content follows a word directly and moves with that word.
-    start, end: character positions in the target.
-    """
-
-    opening: Tag | None
-    closing: Tag | None
-    words: tuple[int, int]
-    order: int = 0
-    left: bool = True
-    pair: bool = True
-    from_start: bool = False  # its opening tag is in an earlier sentence
-    to_end: bool = False
-    children: list["Node"] = field(default_factory=list)
-    start: int = 0
-    end: int = 0
-
-    @property
-    def covers_words(self) -> bool:
-        """Whether it is around something, as opposed to a point between words."""
-        return self.pair and self.words[0] < self.words[1]
-
-    @property
-    def has_points(self) -> bool:
-        """Whether it contains a tag that must keep its place in the order of empty elements."""
-        return not self.covers_words or any(child.has_points for child in self.children)
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether it must keep its place among its siblings."""
-        return self.has_points or self.from_start or self.to_end
-
-
-def parse(source: str, tags: Sequence[Tag]) -> Node:
-    """Return the tags as a tree. Tags that are not properly nested become points, like empty elements."""
-    spans = word_spans(source)
-    partners = find_partners(tags)
-    unopened = [i for i, tag in enumerate(tags) if tag.kind == "close" and partners.get(i) == -1]
-    root = Node(None, None, (0, len(spans)))
-    stack = [root]
-    for i in reversed(unopened):
-        node = Node(None, tags[i], (0, 0), order=-1, from_start=True)
-        stack[-1].children.append(node)
-        stack.append(node)
-    for order, tag in enumerate(tags):
-        if tag.kind == "open" and order in partners:
-            node = Node(tag, None, (first_word(spans, tag.position), 0), order, to_end=partners[order] == -1)
-            stack[-1].children.append(node)
-            stack.append(node)
-        elif tag.kind == "close" and order in partners:
-            node = stack.pop()
-            node.closing = tag
-            last = last_word(spans, tag.position)
-            start = node.opening.position if node.opening else 0
-            node.words = (node.words[0] if source[start : tag.position].strip() else last, last)
-            node.left = _follows_word(source, tag.position)
-        else:
-            where = last_word(spans, tag.position)
-            point = Node(tag, None, (where, where), order, _follows_word(source, tag.position), pair=False)
-            stack[-1].children.append(point)
-    for node in stack[1:]:
-        node.words = (node.words[0], len(spans))
-    return root
-
-
-def find_partners(tags: Sequence[Tag]) -> dict[int, int]:
-    """Return the index of each tag's partner; -1 if it is in another sentence; nothing for tags that cross pairs."""
-    partners: dict[int, int] = {}
-    stack: list[int] = []
-    for i, tag in enumerate(tags):
-        if tag.kind == "open":
-            stack.append(i)
-        elif tag.kind == "close":
-            if stack and tags[stack[-1]].key == tag.key:
-                partners[i] = stack.pop()
-                partners[partners[i]] = i
-            elif not stack:
-                partners[i] = -1
-            else:  # crosses the pair on top of the stack: both tags of the crossing one are points
-                stack = [j for j in stack if tags[j].key != tag.key]
-    return partners | dict.fromkeys(stack, -1)
-
-
-def first_word(spans: list[tuple[int, int]], position: int) -> int:
-    """Return the first word that ends behind a position."""
-    return bisect_right(spans, position, key=lambda span: span[1])
-
-
-def last_word(spans: list[tuple[int, int]], position: int) -> int:
-    """Return the index behind the last word that starts before a position."""
-    return bisect_left(spans, position, key=lambda span: span[0])
-
-
-def _follows_word(source: str, position: int) -> bool:
-    """Whether a point moves with the word before it rather than the word after it."""
-    before, after = source[:position][-1:], source[position : position + 1]
-    return bool(before.strip()) or not after.strip()
-
-
 def _links(source: str, target: str, words: list[tuple[int, int]], alignment: Alignment | None) -> list[list[int]]:
     """Return the source words of each target word."""
     sources = word_spans(source)
@@ -258,7 +144,9 @@ def _links(source: str, target: str, words: list[tuple[int, int]], alignment: Al
     exact = {placeholders[target[start]]: t for t, (start, _) in enumerate(words) if target[start] in placeholders}
     fixed = set(exact.values())
     pairs = {(s, t) for s, t in pairs if s not in exact and t not in fixed} | set(exact.items())
+    pairs |= set(_signs_beside(source, sources, target, words, pairs))
     pairs |= _same_words(source, sources, target, words, pairs)
+    pairs |= set(_signs_beside(source, sources, target, words, pairs))
     links: list[list[int]] = [[] for _ in words]
     for s, t in sorted(pairs):
         links[t].append(s)
@@ -280,6 +168,28 @@ def _same_words(
             if i not in linked[side]:
                 found[side].setdefault(text[start:end], []).append(i)
     return {(found[0][word][0], at[0]) for word, at in found[1].items() if len(at) == len(found[0].get(word, ())) == 1}
+
+
+def _signs_beside(
+    source: str,
+    sources: list[tuple[int, int]],
+    target: str,
+    targets: list[tuple[int, int]],
+    pairs: set[tuple[int, int]],
+) -> Iterator[tuple[int, int]]:
+    """Link the signs without links beside linked words, such as quotation marks and $, that are the same there too."""
+    linked = [{pair[side] for pair in pairs} for side in (0, 1)]
+    for pair in sorted(pairs):
+        for step in (-1, 1):
+            s, t = pair[0] + step, pair[1] + step
+            while 0 <= s < len(sources) and 0 <= t < len(targets) and s not in linked[0] and t not in linked[1]:
+                one, other = source[slice(*sources[s])], target[slice(*targets[t])]
+                if one.isalnum() or QUOTES.get(one, one) != QUOTES.get(other, other):
+                    break
+                yield s, t
+                linked[0].add(s)
+                linked[1].add(t)
+                s, t = s + step, t + step
 
 
 def _by_position(
@@ -313,7 +223,8 @@ class _Placing:
         pairs = [child for child in parent.children if child.covers_words]
         owners: list[Node | None] = [None] * len(self.words)
         # Children whose order matters come first; then small ones, which have fewer places to go.
-        others = sorted((c for c in pairs if not c.is_ordered), key=lambda c: c.words[1] - c.words[0])
+        # Of those that share a word, the longer one goes first.
+        others = sorted((c for c in pairs if not c.is_ordered), key=lambda c: (c.words[1] - c.words[0], -c.length))
         low = first
         for child in [*(c for c in pairs if c.is_ordered), *others]:
             begin = low if child.is_ordered else first
@@ -342,6 +253,8 @@ class _Placing:
             size = _edge_run(values if child.from_start else values[::-1], free if child.from_start else free[::-1])
             return (low, low + size) if child.from_start else (high - size, high)
         best = _best_run([value if is_free else float("-inf") for value, is_free in zip(values, free, strict=True)])
+        if best is None and (sharing := _sharing(child, parent, owners)) is not None:
+            return sharing, sharing
         if best is None:
             length = max(parent.words[1] - parent.words[0], 1)
             middle = low + (sum(child.words) / 2 - parent.words[0]) / length * (high - low)
@@ -385,6 +298,17 @@ class _Placing:
         if known:  # behind the words of everything before it
             return self.words[known[-1]][1]
         return self.words[first][0] if first < last else 0
+
+
+def _sharing(child: Node, parent: Node, owners: list[Node | None]) -> int | None:
+    """Return the edge of a sibling that has all words of a child, as with pairs inside one word; None if none has."""
+    for sibling in parent.children:
+        if sibling is not child and sibling.words[0] <= child.words[0] and child.words[1] <= sibling.words[1]:
+            places = [word for word, owner in enumerate(owners) if owner is sibling]
+            if places:
+                is_behind = (child.order > sibling.order and not sibling.to_end) or sibling.from_start
+                return places[-1] + 1 if is_behind else places[0]
+    return None
 
 
 def _collapse(node: Node, position: int) -> None:

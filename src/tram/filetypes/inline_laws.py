@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tram.filetypes.base import Tag
-from tram.filetypes.inline import find_partners, first_word, last_word, word_spans
+from tram.filetypes.inline_tree import find_partners, first_word, last_word, word_spans
 
 
 def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[Tag]) -> list[str]:
@@ -35,7 +35,7 @@ def _cuts(text: str, tags: Iterable[Tag]) -> set[tuple[str, int]]:
         word = first_word(spans, tag.position)
         if word < last_word(spans, tag.position):
             start, end = spans[word]
-            result.add((text[start:end], tag.position - start))
+            result.add((text[start:end].lower(), tag.position - start))
     return result
 
 

@@ -6,6 +6,18 @@ from tram.errors import InputError
 from tram.filetypes.base import ReadOptions
 from tram.text.languages import CODES
 
+# The region that office programs expect behind a language.
+REGIONS = {
+    **{"cs": "CZ", "da": "DK", "el": "GR", "en": "US", "et": "EE", "ja": "JP", "ko": "KR", "nb": "NO", "sl": "SI"},
+    **{"sv": "SE", "uk": "UA", "vi": "VN", "zh": "CN", "ar": "SA", "he": "IL", "hi": "IN"},
+}
+
+
+def region(language: str) -> str:
+    """Return the region of a language code, or the one where the language is at home: `DE` of `de`."""
+    parts = re.split("[-_]", language)
+    return parts[-1] if len(parts) > 1 else REGIONS.get(language.lower(), language.upper())
+
 
 def base_language(code: str) -> str:
     """Return a code without region, script and variant: `de` of `de-AT`."""

@@ -5,18 +5,24 @@ from collections.abc import Iterable, Iterator
 
 from tram.text.sentences import sentence_spans
 
-# What stands before the text of a list item or a heading. A bullet makes a line an item wherever it stands;
+# What precedes the text of a list item or a heading. A bullet makes any line an item;
 # "3. " may be a date after a line break.
 MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
 BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
 WRAP = re.compile(r"\s*\n\s*")
-# What is between two columns of a line: tabs, or a line of dots or underscores, as in a form or a table of contents.
-COLUMN = re.compile(r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)|(?<=\S)[^\S\n]++\.{4,}+(?!\S)|(?<![\w.])_{3,}+(?!\w)")
+# What is between two columns of a line: tabs, three blanks or more, or a line of dots or underscores, as in a form or a
+# table of contents; two blanks behind an option, as in `--help`.
+COLUMN = re.compile(
+    r"(?<=\S)[^\S\n\t]*+\t[^\S\n]*+(?=\S)|(?<=\S)[^\S\n]++\.{4,}+(?!\S)|(?<![\w.])_{3,}+(?!\w)"
+    r"|(?<=\S)[ ]{3,}+(?=\S)|(?P<two>(?<=\S)[ ]{2}(?=\S))"
+)
+OPTION = re.compile(r"\s*--?\w[^.!?\n]*")
+LONGEST_OPTION = 40  # characters before its explanation
 
 
 def sentence_regions(text: str, language: str) -> list[tuple[int, int]]:
     """Return start and end of each sentence that has a letter or a digit; line breaks count as in `split_document`."""
-    if "\n" in text or "\t" in text:
+    if "\n" in text or COLUMN.search(text):
         return list(line_regions(text, language))
     return [(start, end) for start, end in sentence_spans(text, language) if any(map(str.isalnum, text[start:end]))]
 
@@ -33,9 +39,15 @@ def _columns(text: str, blocks: Iterable[tuple[int, int]]) -> Iterator[tuple[int
     """Cut runs of lines where columns end."""
     for start, end in blocks:
         for gap in COLUMN.finditer(text, start, end):
+            if gap["two"] and not _is_option(text[max(start, gap.start() - LONGEST_OPTION) : gap.start()]):
+                continue
             yield start, gap.start()
             start = gap.end()
         yield start, end
+
+
+def _is_option(text: str) -> bool:
+    return OPTION.fullmatch(text.rpartition("\n")[2]) is not None
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -69,7 +81,7 @@ def _marker(line: str) -> str:
 
 
 def _continues(line: str, following: str, marker: str, width: int) -> bool:
-    """Return whether a line breaks because the next word did not fit; `marker` stands before its paragraph."""
+    """Return whether a line breaks because the next word did not fit; `marker` precedes its paragraph."""
     text = following.strip()
     indentation = len(following) - len(following.lstrip())
     if not text or BULLET.match(following) or indentation > len(marker):

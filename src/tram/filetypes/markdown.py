@@ -6,14 +6,18 @@ if it would be read as markup otherwise: every block of Markdown is parsed again
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.deflist import deflist_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote.index import footnote_def
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, is_direction_mark
@@ -26,19 +30,28 @@ FRONT_MATTER = re.compile(
     r"(?:---[ \t]*\r?\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?^\+\+\+)[ \t]*(?:\r?\n|\Z)", re.S | re.M
 )
 LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
-SPECIAL = re.compile(r"([\\`*_\[\]<>&~|$^=]|!(?=\[|\Z))")
+# Signs that can be markup; those of one kind are escaped first, then all.
+SIGNS = ("<>&", "*_", "[]!", "`", "$", "~^=|\\")
+ALL_SIGNS = "".join(SIGNS)
 LINE_START = re.compile(r"(\s*)([-+=#:]|\d{1,9}(?=[.)]))")
-# Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents.
-NOT_TEXT = re.compile(r"\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z", re.I)
+# Paragraphs that other tools do not read as text: definitions of abbreviations, the place of a table of contents, and
+# imports and exports of MDX.
+NOT_TEXT = re.compile(
+    r"""\*\[[^\]]+\]:|(?:\[TOC\]|\[\[_TOC_\]\])\s*\Z
+      |import\s[^\n]*["'][^"'\n]+["'];?\s*$|export\s+(?:const|default|function|let|var|\{)""",
+    re.I | re.M | re.VERBOSE,
+)
 # How a block of a kind looks on its own, and the token that it must begin with.
 TEMPLATES = {
     "paragraph": "{}",
+    "title": "{}",
     "heading": "# {}",
     "cell": "| {} |\n|-|\n",
     "image": "![{}](u)",
     "cell image": "| ![{}](u) |\n|-|\n",
 }
 TYPES = {"heading": "heading_open", "cell": "table_open", "cell image": "table_open"}
+KINDS = {"th_open": "cell", "td_open": "cell", "heading_open": "heading", "admonition_title_open": "title"}
 EMPHASIS = {"em": "em", "strong": "strong", "s": "del"}
 
 
@@ -47,6 +60,9 @@ def parser() -> MarkdownIt:
     """Return a parser that keeps escapes and labels apart."""
     md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     md.use(dollarmath_plugin).use(amsmath_plugin).inline.ruler.at("math_inline", formula)
+    md.use(admon_plugin).use(deflist_plugin)
+    # Only definitions of notes: references to them are items (`markdown_inline`), and all stay in their places.
+    md.block.ruler.before("reference", "footnote_def", footnote_def, {"alt": ["paragraph", "reference"]})
     return md.disable("text_join")
 
 
@@ -55,6 +71,15 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     decoded = decode(name, content)
     part = _MarkdownPart(decoded.text, options)
     return PartsDocument([[part]], lambda texts: decoded.encode(texts[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Escapes:
+    """What is escaped in new text: signs; what begins a block at the start of a line. html: emphasis is written so."""
+
+    signs: str = ""
+    line_start: bool = False
+    html: bool = False
 
 
 class _MarkdownPart(HtmlWriter):
@@ -70,29 +95,30 @@ class _MarkdownPart(HtmlWriter):
         """Return a block with as few escapes as its text needs to be read as text."""
         if block.data not in TEMPLATES:
             return super().write_block(block, events, translations)
-        # A stray mark in the text of an image can pair with one outside of it, so it is escaped at once.
-        for level in range(1 if "image" in block.data else 0, 3):
-            written = [self._event(event, level, i, events, block) for i, event in enumerate(events)]
+        for escapes in _attempts(events, block.data):
+            written = [self._event(event, escapes, i, events, block) for i, event in enumerate(events)]
             content, raw = ("".join(each[way] for each in written) for way in (0, 1))
-            if self._reads_as(raw if "cell" in block.data else content, events, block.data, level):
+            if block.data == "title":
+                raw = raw.replace('"', "'")
+            if self._reads_as(raw if "cell" in block.data else content, events, block.data, escapes):
                 return raw
         return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language
 
-    def _event(self, event: Event, level: int, i: int, events: list[Event], block: Block) -> tuple[str, str]:
+    def _event(self, event: Event, escapes: Escapes, i: int, events: list[Event], block: Block) -> tuple[str, str]:
         """Return an event as inline content, and as the file has it, with what surrounds continuation lines."""
         if isinstance(event, str):
-            text = _escaped(event, level, _starts_line(events[:i]), block.data)
+            text = _escaped(event, escapes, _starts_line(events[:i]), block.data)
             return text, text
         inner, label = content_of(event), event.data[1] if event.data else None
         raw = self.raw(event, block)
         if label is not None and _link_text(events[:i]) != label:
             return f"][{label}]", f"][{label}]"
-        if level == 2 and event.name in EMPHASIS:
+        if escapes.html and event.name in EMPHASIS:
             tag = f"<{'/' if event.kind == 'close' else ''}{EMPHASIS[event.name]}>"
             return tag, tag
         return (raw if raw.startswith("![") else inner), raw
 
-    def _reads_as(self, content: str, events: list[Event], kind: str, level: int) -> bool:
+    def _reads_as(self, content: str, events: list[Event], kind: str, escapes: Escapes) -> bool:
         """Whether content is read as one block of its kind with just these tags and this text."""
         tokens = parser().parse(TEMPLATES[kind].format(content), dict(self.env))
         inline = [token for token in tokens if token.type == "inline"]
@@ -104,14 +130,25 @@ class _MarkdownPart(HtmlWriter):
                 return False
             children, text = children[0].children or [], children[0].content
         found = inline_items(parser(), children, _identical(text))
-        return found is not None and _summary(found[0], level) == _summary(events, level)
+        return found is not None and _summary(found[0], escapes.html) == _summary(events, escapes.html)
 
 
 def _identical(text: str) -> Content:
     return Content(text, range(len(text)), range(1, len(text) + 1))
 
 
-def _summary(events: Sequence[Event], level: int) -> list[str]:
+def _attempts(events: Sequence[Event], kind: str) -> Iterator[Escapes]:
+    """Yield ways of escaping, the fewest escapes first."""
+    text = "".join(event for event in events if isinstance(event, str))
+    # A stray mark in the text of an image can pair with one outside of it, so all are escaped at once.
+    if "image" not in kind:
+        yield Escapes()
+        yield from (Escapes(signs) for signs in SIGNS if any(sign in text for sign in signs))
+    yield Escapes(ALL_SIGNS, line_start=True)
+    yield Escapes(ALL_SIGNS, line_start=True, html=True)
+
+
+def _summary(events: Sequence[Event], html: bool) -> list[str]:
     """Return texts and tags in a form that can be compared: neighbouring texts joined, blanks made equal."""
     result = [""]
     for event in events:
@@ -121,7 +158,7 @@ def _summary(events: Sequence[Event], level: int) -> list[str]:
         elif event.kind == "line":
             result[-1] = result[-1].rstrip() + "\n"
         else:
-            name = EMPHASIS.get(event.name, event.name) if level == 2 else event.name
+            name = EMPHASIS.get(event.name, event.name) if html else event.name
             result += [f"{event.kind} {name} {event.text}", ""]
     return [re.sub(r"[ \t]*\n[ \t]*", "\n", re.sub(r"[ \t]+", " ", text)).strip(" ") for text in result]
 
@@ -144,12 +181,12 @@ def _starts_line(before: Sequence[Event]) -> bool:
     return (last if isinstance(last, str) else content_of(last)).rstrip(" \t").endswith("\n")
 
 
-def _escaped(text: str, level: int, at_line_start: bool, kind: str) -> str:
-    if "cell" in kind and level == 0:
-        text = text.replace("|", "\\|")
-    if level == 0:
+def _escaped(text: str, escapes: Escapes, at_line_start: bool, kind: str) -> str:
+    signs = escapes.signs + ("|" if "cell" in kind and "|" not in escapes.signs else "")
+    if signs:
+        text = re.sub(rf"(?!!(?!\[|\Z))[{re.escape(signs)}]", r"\\\g<0>", text)  # ! only before [, or at the end
+    if not escapes.line_start:
         return text
-    text = SPECIAL.sub(r"\\\1", text)
     if kind == "heading":
         text = re.sub(r"#(?=\s*\Z)", r"\\#", text)
     start = LINE_START.match(text) if at_line_start else None
@@ -172,10 +209,12 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], opti
             yield from _html(source, lines[token.map[0] : token.map[1]], token.content, options)
         if token.type != "inline" or not token.map or not token.content or NOT_TEXT.match(token.content):
             continue
-        kind = {"th_open": "cell", "td_open": "cell", "heading_open": "heading"}.get(before.type, "paragraph")
-        span = lines[token.map[0] : token.map[1]]
+        kind = KINDS.get(before.type, "paragraph")
+        span = lines[token.map[0] : max(token.map[1], token.map[0] + 1)]  # that of a defined term ends where it starts
         if kind == "cell":
             content = _cell(source, span[0], column, token.content)
+        elif kind == "title":
+            content = _title(source, span[0], token.content)
         elif kind == "heading" and before.markup.startswith("#"):
             content = _heading(source, span[0], token.content)
         else:
@@ -225,6 +264,12 @@ def _heading(source: str, span: tuple[int, int], text: str) -> Content | None:
     marks = source.find("#", *span)
     at = source.find(text, marks + len(re.match("#*", source[marks : span[1]])[0]), span[1])  # type: ignore[index]
     return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at >= 0 else None
+
+
+def _title(source: str, span: tuple[int, int], text: str) -> Content | None:
+    """Find the title of an admonition in its quotes; the name of its kind is no title."""
+    at = source.find(f'"{text}"', *span) + 1
+    return Content(text, range(at, at + len(text)), range(at + 1, at + len(text) + 1)) if at else None
 
 
 @lru_cache(maxsize=1)  # all cells of a row are looked for one after the other

@@ -1,6 +1,6 @@
 """The inline content of a Markdown block: which piece of the file each token of markdown-it-py comes from.
 
-markdown-it-py gives no positions inside a block. `inline_items` follows its tokens through the content character by
+markdown-it-py has no positions inside a block. `inline_items` follows its tokens through the content character by
 character; where that fails (it has not on any file seen), the block is left untranslated rather than guessed at.
 """
 
@@ -28,6 +28,7 @@ EXTENSIONS = re.compile(
     re.VERBOSE,
 )
 ALERT = re.compile(r"\[![A-Za-z]+\]")
+BOLD_LINE = re.compile(r"\s*(\*\*|__)(?:(?!\1).)+\1:?\s*")  # a title above text
 # Prices and shell variables are not formulas: no word follows a formula, and none that begins with a number has words.
 FORMULA = re.compile(r"\$\$(?:[^$\\`]|\\.)+\$\$|(?<![\w$])\$(?=[^\s$])(?:[^$\\`]|\\.)+(?<!\s)\$(?![\w$])", re.DOTALL)
 PRICE = re.compile(r"\$\d.*(?<![\\A-Za-z])[A-Za-z]{2}", re.DOTALL)
@@ -99,7 +100,8 @@ class _Walk:
         elif token.type == "text_special":
             yield self._take("text", self._expect(token.markup), token.content)
         elif token.type == "softbreak":
-            is_title = ALERT.match(self.content.text) and "\n" not in self.content.text[: self.at]
+            line = self.content.text[: self.at].rpartition("\n")[2]
+            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or BOLD_LINE.fullmatch(line)
             yield self._take("break" if is_title else "text", self._match(re.compile(r"[ \t]*\n[ \t]*")), " ")
         elif token.type == "hardbreak":
             yield self._take("line", self._match(re.compile(r"(?: *|\\)\n[ \t]*")))

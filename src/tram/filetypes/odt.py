@@ -1,21 +1,27 @@
 """ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay.
 
 In a sentence that changes, runs of blanks (`<text:s/>`) become one blank. Descriptions of pictures are not translated.
+The language of styles becomes that of the translation.
 """
 
+import re
 from collections.abc import Iterator
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import Block, Item
+from tram.filetypes.blocks import NOTE, Block, Item
 from tram.filetypes.docx_runs import CODE_STYLE
 from tram.filetypes.html_tags import text_items
+from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
-from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import plain_text
-from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml
+from tram.filetypes.xml_source import Element, Text, parse_xml
 
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
+STYLED = re.compile(r'<[^<>]*\sfo:language="([\w-]+)"[^<>]*>')
+LANGUAGE = re.compile(r'(?<=\s)fo:language="[^"]*"')
+COUNTRY = re.compile(r'(?<=\s)fo:country="[^"]*"')
 PAIRS = frozenset({"span", "a", "meta", "meta-field"})
 # Elements that are not part of the text around them, and whose own text is not translated either.
 LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms", "script", "bibliography-source"})
@@ -23,7 +29,7 @@ LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms
 SEPARATE = frozenset({"note", "frame", "custom-shape", "g", "rect", "line", "annotation", "control", "object"})
 
 
-class OdtPart(Part):
+class OdtPart(XmlPart):
     """One XML part with paragraphs."""
 
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
@@ -32,11 +38,12 @@ class OdtPart(Part):
             for style in root.walk()
             if style.name == "style"
         }
+        self.raised = {
+            properties.parent.attributes.get("name", "")
+            for properties in root.walk()
+            if properties.parent and properties.attributes.get("text-position", "").startswith("super")
+        }
         super().__init__(source, self._blocks(source, root, options.source_language))
-
-    def escape(self, text: str) -> str:
-        """Return text as XML."""
-        return escape_xml(text)
 
     def _blocks(self, source: str, root: Element, language: str) -> Iterator[Block]:
         stack = [root]
@@ -60,6 +67,8 @@ class OdtPart(Part):
                     yield Item("empty", node.start, node.end)
             elif node.name == "span" and self._is_code(node) and plain_text(source, node).strip():
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
+            elif node.attributes.get("style-name") in self.raised and NOTE.fullmatch(plain_text(source, node)):
+                yield Item("empty", node.start, node.end)
             elif node.name in PAIRS and node.inner_end < node.end:
                 yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
                 yield from self._items(source, node)
@@ -88,15 +97,26 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
         raise InputError(f"{name}: is password-protected; save it without a password")
     if "content.xml" not in package.parts:
         raise InputError(f"{name}: has no OpenDocument text in it; save it as .odt")
-    names = [part for part in ("content.xml", "styles.xml") if part in package.parts]
-    texts = {part: decode_xml(f"{name} ({part})", package.read(part)) for part in names}
-    parts = [OdtPart(text.text, parse_xml(f"{name} ({part})", text.text), options) for part, text in texts.items()]
+    names: list[str] = [part for part in ("content.xml", "styles.xml") if part in package.parts]
+    texts = {part: package.read_xml(part) for part in names}
+    parts = [OdtPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
+    write = package.writer(texts)
+    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
 
-    def finish(written: list[str]) -> bytes:
-        pairs = zip(names, written, strict=True)
-        return package.write({part: texts[part].encode(text, references=True) for part, text in pairs})
 
-    return PartsDocument([parts], finish)
+def _in_language(text: str, options: ReadOptions) -> str:
+    """Return XML whose styles are no longer in the source language, so that the spelling is checked."""
+    target = options.target_language
+    if target is None:
+        return text
+
+    def replaced(match: re.Match[str]) -> str:
+        if not is_same(match[1], options.source_language):
+            return match[0]
+        tag = LANGUAGE.sub(f'fo:language="{base_language(target)}"', match[0])
+        return COUNTRY.sub(f'fo:country="{region(target)}"', tag)
+
+    return STYLED.sub(replaced, text)
 
 
 FILETYPE = FileType(

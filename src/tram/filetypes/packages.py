@@ -6,9 +6,11 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 
 from tram.errors import InputError
-from tram.filetypes.encoding import check_size, count_marks
+from tram.filetypes.encoding import Decoded, check_size, count_marks
+from tram.filetypes.xml_source import decode_xml
 
 MAX_PART = 1 << 26  # bytes of a part that is read
 MAX_TOTAL = 1 << 30  # bytes of all parts together, unpacked
@@ -54,7 +56,7 @@ class Package:
             raise InputError(f"{self.name}: is password-protected; save it without a password")
         names = [info.filename for info in infos]
         if len(infos) > MAX_PARTS or len(set(names)) != len(names):
-            raise InputError(f"{self.name}: has too many parts, or two with one name; save it anew")
+            raise InputError(f"{self.name}: has too many parts, or two with one name; save it again")
         bombs = (i for i in infos if i.file_size > MIN_BOMB and i.file_size > MAX_RATIO * max(i.compress_size, 1))
         if sum(info.file_size for info in infos) > MAX_TOTAL or any(bombs):
             raise InputError(f"{self.name}: unpacks to far more than its size, like a ZIP bomb; it is not read")
@@ -87,13 +89,26 @@ class Package:
             with self._zip.open(info) as file:
                 content = file.read(MAX_PART)
         except KeyError:
-            raise InputError(f"{self.name}: has no part {part}; save it anew") from None
+            raise InputError(f"{self.name}: has no part {part}; save it again") from None
         except DAMAGED as error:
             raise InputError(f"{self.name}: its part {part} is damaged ({error}); get it again") from None
         if part not in self._sizes:
             self._sizes[part] = len(content), count_marks(content)
             check_size(self.name, *map(sum, zip(*self._sizes.values(), strict=True)))  # of all parts together
         return content
+
+    def read_xml(self, part: str) -> Decoded:
+        """Return the text of an XML part."""
+        return decode_xml(f"{self.name} ({part})", self.read(part))
+
+    def writer(self, texts: dict[str, Decoded]) -> Callable[[list[str]], bytes]:
+        """Return a function that makes a package of new texts of parts, given in the order of `texts`."""
+
+        def write(written: list[str]) -> bytes:
+            pairs = zip(texts.items(), written, strict=True)
+            return self.write({part: old.encode(new, references=True) for (part, old), new in pairs})
+
+        return write
 
     def write(self, new: dict[str, bytes]) -> bytes:
         """Return the package with new contents of some parts; the same bytes if none differs."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tram.filetypes.base import FileDocument, Segment, Translation, Translations
 from tram.filetypes.blocks import Block, Event, Item
+from tram.filetypes.xml_source import CDATA, escape_xml
 
 
 class Part:
@@ -73,6 +74,19 @@ class Part:
         if block.changes(translations):
             return self.write_block(block, block.events(translations), translations)
         return self._splice(block.start, block.end, block.inner)
+
+
+class XmlPart(Part):
+    """A part that is XML. Items of a CDATA section have CDATA as their `data`; what replaces it is ordinary text."""
+
+    def escape(self, text: str) -> str:
+        """Return text as XML."""
+        return escape_xml(text)
+
+    def raw(self, item: Item, block: Block) -> str:
+        """Return an item as the file has it, or as ordinary text if it is in a CDATA section."""
+        raw = super().raw(item, block)
+        return escape_xml(raw) if item.data == CDATA else raw
 
 
 def _nest(blocks: list[Block]) -> list[Block]:

@@ -17,7 +17,7 @@ from tram.filetypes.parts import Part, PartsDocument
 
 @dataclass(frozen=True)
 class PlainText:
-    """A plain text as its sentences and all that stands before, between and after them."""
+    """A plain text as its sentences and what precedes, separates and follows them."""
 
     sentences: list[str]
     gaps: list[str]  # one more than sentences: blanks, line ends, marks of list items, lines without a word

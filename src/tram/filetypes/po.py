@@ -16,8 +16,10 @@ from tram.filetypes.base import FileDocument, FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.encoding import Decoded, beginning, decode
 from tram.filetypes.extras import load
+from tram.filetypes.format_directives import numbered, restored
 from tram.filetypes.languages import check_target
-from tram.filetypes.markup_text import marked_up_items
+from tram.filetypes.markup_text import marked_up_items, reread
+from tram.filetypes.message_forms import message_items
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 START = re.compile(rb'(?:#[^\n]*\n|\s+)*+(?:msgctxt\s+".*\n\s*(?:".*\n\s*)*+)?msgid\s+"')
@@ -42,6 +44,8 @@ PLURAL_FORMS = {
 }
 DEFAULT_FORMS = "nplurals=2; plural=(n != 1);"
 ACCELERATOR = "accelerator"
+# Messages, and contexts of messages, in whose place translators put their names and addresses.
+CREDITS = frozenset({"translator-credits", "translator_credits", "NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"})
 
 
 @dataclass
@@ -54,8 +58,19 @@ class _Entry:
     previous: list[tuple[int, int]] = field(default_factory=list)  # lines with the message before it changed
     first: int = 0  # start of msgstr
     end: int = 0
-    is_fuzzy: bool = False
     blocks: list[Block] = field(default_factory=list)
+
+    kinds: set[str] = field(default_factory=set)  # flags such as c-format
+
+    @property
+    def is_fuzzy(self) -> bool:
+        """Whether its translation is that of an earlier message."""
+        return "fuzzy" in self.kinds
+
+    @property
+    def is_credits(self) -> bool:
+        """Whether its translation is the names of its translators."""
+        return self.texts["msgid"] in CREDITS or self.texts.get("msgctxt") in CREDITS
 
     @property
     def sources(self) -> list[str]:
@@ -104,7 +119,7 @@ def _entries(name: str, text: str, unescape: Callable[[str], str]) -> Iterator[_
             key = ""
             if line.startswith("#,"):
                 entry.flags.append((start, end))
-                entry.is_fuzzy = entry.is_fuzzy or "fuzzy" in re.split(r"[,\s]+", line)
+                entry.kinds.update(re.split(r"[,\s]+", line.removeprefix("#,")))
             elif line.startswith("#|"):
                 entry.previous.append((start, end))
         elif keyword or (line.startswith('"') and key):
@@ -163,12 +178,13 @@ class _PoDocument(FileDocument):
         targets = [entry.targets[self.form(n) if len(entry.targets) > self.form(n) else -1] for n in (1, 5)]
         for source, target in zip(entry.sources, targets, strict=False):
             yield Block(
-                list(_items(source)),
+                list(_items(source if done else numbered(source, entry.kinds))),
                 options.source_language,
                 entry.first,
                 entry.end,
                 target=list(_items(target)) if done else None,
                 target_language=options.target_language,
+                translate=not entry.is_credits,
                 bilingual=True,
             )
 
@@ -191,7 +207,9 @@ class _PoDocument(FileDocument):
         return self.decoded.encode("".join([*parts, text[position:]]))
 
     def _edits(self, entry: _Entry, found: list[list[Translation | None]]) -> Iterator[tuple[int, int, str]]:
-        new = [_text(block.events(row)) for block, row in zip(entry.blocks, found, strict=True)]
+        texts = [_text(block.events(row)) for block, row in zip(entry.blocks, found, strict=True)]
+        pairs = [restored(*pair, entry.kinds) for pair in zip(entry.sources, texts, strict=True)]
+        new = [text for text, _ in pairs]
         if "msgid_plural" in entry.texts:
             singular = self._singular(entry)
             forms = [new[0] if i == singular else new[-1] for i in range(self.nplurals)]
@@ -202,6 +220,7 @@ class _PoDocument(FileDocument):
             written = self._field("msgstr", new[0])
         yield entry.first, entry.end, written
         doubtful = any(translation and translation.doubtful for row in found for translation in row)
+        doubtful = doubtful or not all(is_consistent for _, is_consistent in pairs)
         if doubtful and not entry.is_fuzzy:
             yield entry.start, entry.start, f"#, fuzzy{self.newline}"
         elif entry.is_fuzzy and not doubtful:
@@ -234,7 +253,7 @@ def _items(text: str) -> Iterator[Item]:
     """Yield the items of a message; its accelerator is an empty element before the word that has it."""
     found = without_accelerator(text)
     if found is None:
-        yield from marked_up_items(text)
+        yield from reread(list(marked_up_items(text)), message_items)
         return
     plain, mark, start = found
     for item in marked_up_items(plain):

@@ -13,11 +13,16 @@ from itertools import pairwise
 from tram.filetypes.base import FileDocument, Segment, Tag, Translation, Translations
 from tram.filetypes.blocks import BREAK, Item, find_partners
 from tram.filetypes.encoding import Decoded
-from tram.filetypes.inline import Alignment, place, word_spans
+from tram.filetypes.inline import Alignment, place
+from tram.filetypes.inline_tree import word_spans
 from tram.text.sentences import sentence_spans
 
 PAUSE = 3.0  # seconds without a subtitle that end a sentence
-SPEAKER = re.compile(r"\s*(?:[-–—‐]\s?(?=\S)|[\[(♪♫#*]|[A-ZÄÖÜ][A-ZÄÖÜ .'0-9]+:)")  # a line that begins something new
+# How a line begins that begins something new; who speaks is not translated.
+WHO = re.compile(r"\s*(?:(?:[-–—‐]|>{2,3})\s?(?=\S)|[A-ZÄÖÜ][A-ZÄÖÜ .'0-9]+:(?=\s))")
+SPEAKER = re.compile(rf"{WHO.pattern}|\s*[\[(♪♫#*]")
+INTERRUPTED = re.compile(r"(?:--|[–—])\s*+\Z")
+DASH = re.compile(r"[-–—‐]\s?(?=\w)")  # before what another speaker says in the same line
 CLOSED = re.compile(r"[\])♪♫#*:]\s*+\Z")
 ENDED = re.compile(r"[.!?…。！？]")
 MAX_JOINED = 8  # cues without a full stop are not one sentence, but automatic captions
@@ -174,7 +179,8 @@ def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
         unended = 0 if is_new or ENDED.search(cue.text) else unended + 1
         for i, line in enumerate(cue.text.split("\n")):
             if parts:
-                is_break = (is_new and i == 0) or SPEAKER.match(line) or CLOSED.search(previous)
+                is_broken_off = INTERRUPTED.search(previous) and not line.strip()[:1].islower()
+                is_break = (is_new and i == 0) or SPEAKER.match(line) or CLOSED.search(previous) or is_broken_off
                 parts.append(BREAK if is_break else " ")
                 length += 1
             if i == 0:
@@ -186,10 +192,11 @@ def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
     result = []
     offset = 0
     for part in joined.split(BREAK):
-        lead = SPEAKER.match(part)
-        skipped = lead.end() if lead and lead[0].strip() in "-–—‐" else 0
+        lead = WHO.match(part)
+        skipped = lead.end() if lead else 0
         for start, end in sentence_spans(part[skipped:], language):
             first, last = offset + skipped + start, offset + skipped + end
+            first += dash.end() if (dash := DASH.match(joined[first:last])) else 0
             if any(map(str.isalnum, joined[first:last])):
                 result.append(_sentence(cues, starts, joined, first, last))
         offset += len(part) + 1

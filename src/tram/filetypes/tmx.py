@@ -6,16 +6,12 @@ from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
 from tram.filetypes.languages import is_same
-from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import inline_items
 from tram.filetypes.xml_source import Element, Text, decode_xml, escape_xml, parse_xml, root_name
 
 
-class _TmxPart(Part):
-    def escape(self, text: str) -> str:
-        """Return text as XML."""
-        return escape_xml(text)
-
+class _TmxPart(XmlPart):
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return the new variant."""
         prefix, suffix = block.data

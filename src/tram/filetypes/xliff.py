@@ -12,13 +12,12 @@ from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event
 from tram.filetypes.languages import check_source, check_target, is_same
-from tram.filetypes.parts import Part, PartsDocument
+from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import inline_items, is_segment, plain_text
 from tram.filetypes.xml_source import (
     Element,
     Text,
     decode_xml,
-    escape_xml,
     parse_xml,
     root_name,
     tag_name,
@@ -29,7 +28,7 @@ from tram.filetypes.xml_source import (
 UNTRANSLATED = frozenset({"new", "needs-translation", "needs-l10n", "initial"})
 
 
-class XliffPart(Part):
+class XliffPart(XmlPart):
     """One `<file>` of an XLIFF, with what precedes it; `data` of a block is what surrounds a new target."""
 
     def __init__(self, source: str, file: Element, span: tuple[int, int], options: ReadOptions, version: int) -> None:
@@ -100,10 +99,6 @@ class XliffPart(Part):
 
     def _state(self, doubtful: bool) -> str:
         return ("initial" if self.version > 1 else "needs-review-translation") if doubtful else "translated"
-
-    def escape(self, text: str) -> str:
-        """Return text as XML."""
-        return escape_xml(text)
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return the new target."""

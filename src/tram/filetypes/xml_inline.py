@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from tram.filetypes.blocks import Item, find_partners
 from tram.filetypes.html_tags import VOID, text_items
-from tram.filetypes.xml_source import Element, Text
+from tram.filetypes.markup_text import reread, with_tags
+from tram.filetypes.message_forms import message_items
+from tram.filetypes.xml_source import CDATA, Element, Text
 
 PAIRS = frozenset({"g", "mrk", "pc", "hi"})  # elements around text
 STARTS = frozenset({"bpt", "bx", "sc", "sm"})
@@ -17,11 +19,11 @@ MARKUP = re.compile(r"\s*(?:<|\\|\{\\|\[/?\w+\]|&lt;)|\s*\Z")  # code that is no
 
 def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> list[Item]:
     """Return the items of a segment; `data` is what `dataRef`s of XLIFF 2 refer to."""
-    items = list(_items(source, element, keep_lines, data))
+    items = with_tags(reread(list(_items(source, element, keep_lines, data)), message_items))
     partners = find_partners(items)
     # Code that looks like a tag but has no partner is an element of its own.
-    lonely = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}
-    return [replace(item, kind="empty") if i in lonely else item for i, item in enumerate(items)]
+    unpaired = {i for i, item in enumerate(items) if item.name.startswith("code ") and i not in partners}
+    return [replace(item, kind="empty") if i in unpaired else item for i, item in enumerate(items)]
 
 
 def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> Iterator[Item]:
@@ -79,8 +81,9 @@ def _protected(node: Element) -> str:
 def _text(source: str, node: Text, keep_lines: bool) -> Iterator[Item]:
     if node.kind == "text":
         yield from text_items(source, node.start, node.end, keep_lines)
-    elif node.kind == "cdata":
-        yield Item("text", node.start, node.end, source[node.start + 9 : node.end - 3])
+    elif node.kind == CDATA:
+        start, end = node.start + len("<![CDATA["), node.end - len("]]>")
+        yield Item("text", start, end, source[start:end], data=CDATA)
     else:
         yield Item("empty", node.start, node.end)
 

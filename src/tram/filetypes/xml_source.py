@@ -1,6 +1,6 @@
 """XML with places: a tree in which every element and text knows where it is in the file.
 
-lxml would write a file anew; here only pieces are replaced, so the rest stays byte for byte. expat reads the file, with
+lxml would rewrite the file; here only pieces are replaced, so the rest stays byte for byte. expat reads the file, with
 entities and external files refused.
 """
 
@@ -13,6 +13,7 @@ from tram.errors import InputError
 from tram.filetypes.encoding import Decoded, beginning, decode
 
 MAX_DEPTH = 400
+CDATA = "cdata"
 XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\bencoding\s*=\s*["']([\w:.-]+)""")
 ROOT = re.compile(rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<(?:\w+:)?([\w.-]+)", re.S)
@@ -23,7 +24,7 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(slots=True, eq=False)
 class Text:
-    """Text between tags; `kind` is cdata for a CDATA section and other for comments and instructions."""
+    """Text between tags; `kind` is text, CDATA, or other for comments and instructions."""
 
     kind: str
     start: int
@@ -177,7 +178,7 @@ class _Builder:
         self._add_text(self._here())
 
     def _end_cdata(self) -> None:
-        self._add_text(self.text.index("]]>", self.position) + 3, "cdata")
+        self._add_text(self.text.index("]]>", self.position) + 3, CDATA)
 
     def _refuse_entity(self, *_: object) -> None:
         raise InputError(f"{self.name}: declares entities, which can hide a bomb; remove its DOCTYPE")

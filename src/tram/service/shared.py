@@ -72,14 +72,18 @@ class SharedTranslator(Translator):
             self.scheduler.call(partial(own.read, *pairs, state), self.cancellation)
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        words: WordSpans = words_by_blanks,
+        min_share: float = 0.0,
     ) -> list[Alignment]:
         """Return the word alignments of sentences with their translations, some at a time."""
         own = self.scheduler.translator
         found: list[Alignment] = []
         for start in range(0, len(sources), READ_AT_ONCE):
             pairs = sources[start : start + READ_AT_ONCE], targets[start : start + READ_AT_ONCE]
-            found += self.scheduler.call(partial(own.align, *pairs, words), self.cancellation)
+            found += self.scheduler.call(partial(own.align, *pairs, words, min_share), self.cancellation)
         return found
 
     def translate_sentences(

@@ -40,7 +40,8 @@ PATTERNS = {
     "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++",
     "code": r"""`[^`\n]++` | </?[A-Za-z][^<>\n]*+> | &\#?\w{2,31};
               | (?<![\w.:>-])(?>(?:\w++(?:\.|::|->))*+)\w++\(\) | (?<![\w:])\w++(?:::\w++)++
-              | \b(?=\w*[A-Za-z])(?=\w*_\w)\w++ | \b0x[0-9A-Fa-f]++\b""",
+              | \b(?=\w*[A-Za-z])(?=\w*_\w)\w++ | \b0x[0-9A-Fa-f]++\b
+              | (?<!\S)(?:&&|\|\||[=!<>]=|===|!==|[-=]>|<-|\+\+|:=)(?!\S)""",
     "format": r"""\{\{[^{}\n]*+\}\} | \{%[^%\n]*+%\} | [$\#]\{[^{}\s]++\} | \$\([^()\s]*+\)
                 | \{(?:\w[^{}\s]*+)?\} | \$[A-Z_][A-Z0-9_]++\b | %\(\w++\)[-+\#0-9.]*+[a-zA-Z]
                 | (?<!\d)%(?:\d+\$)?[-+\#0]*+\d*+(?:\.\d++)?(?:hh?|ll?|z|j|t|L)?[sdifuxXoeEgGcpn@](?!\w)
@@ -50,8 +51,9 @@ PATTERNS = {
                | (?<![\w./-])(?=[\w-])(?:[\w-]|[./](?=[\w-]))++(?:{AFTER_EXTENSION})(?![./]?\w)""",
     "domain": r"""(?<![\w.-])(?:[a-z0-9-]|\.(?=[a-z0-9-]))++(?<=\.(?:com|org|net|edu|gov|dev))\b
                   (?:/[\w./?=&%\#-]*[\w/])?""",
-    "emoji": r"(?<![\w:]):(?:[a-z][a-z0-9_+-]{1,30}|[+-]1):(?![\w:])",
-    "option": r"(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s,;)\]]*[^\s,;.)\]])?|-[A-Za-z0-9](?![\w.,-]))",
+    "emoji": r"(?<![\w:]):(?:[a-z][a-z0-9_+-]{1,30}|[+-]1):(?![\w:]) | (?<!\S)[:;]-?[()DPp|](?=[\s.,!?)]|\Z)",
+    "option": r"""(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s,;)\]]*[^\s,;.)\]])?
+                 | -(?![AI]\s+[a-z])[A-Za-z](?![\w-]) | -[0-9](?![\w.,-]))""",
     "number": rf"""(?<![\w.,])\d++(?:[.,\u00a0\u202f]\d++)*+[\s\u00a0\u202f]?(?:{UNITS})(?!\w)
                  | [€$£¥]\s?\d++(?:[.,]\d++)*+ | (?<![\w.])v?\d++(?:\.\d++){{2,}}+\b""",
 }
@@ -313,7 +315,7 @@ def _is_foreign(character: str, rules: VerbatimRules) -> bool:
 @lru_cache(maxsize=4096)
 def _is_symbol_or_script(character: str, scripts: tuple[str, ...]) -> bool:
     category = unicodedata.category(character)
-    if category in ("So", "Sm", "Sk", "Co", "Cn") or character in DIRECTION_MARKS:
+    if category in ("So", "Sm", "Sk", "Sc", "Co", "Cn") or character in DIRECTION_MARKS:
         return True
     if category[0] == "L" or category == "Nd":
         return not unicodedata.name(character, "LATIN").startswith(scripts)

@@ -8,6 +8,7 @@ subwords are decoder input, and 54% by relative position (docs/LOG.md).
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,17 @@ BATCH = 32
 
 
 def align_words(
-    translator: "Translator", sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+    translator: "Translator",
+    sources: Sequence[str],
+    targets: Sequence[str],
+    words: WordSpans = words_by_blanks,
+    min_share: float = 0.0,
 ) -> list[Alignment]:
     """Return for every pair of sentences the source word that each target word was translated from.
 
-    words: what counts as a word; words without a letter or a digit are not aligned. Every pair is looked at on its own;
+    words: what counts as a word; words without a letter or a digit are not aligned. min_share: leave out links whose
+    attention is less than this share of the strongest link of the same source word, such as those of articles and
+    prepositions that the source does not have. Every pair is looked at on its own;
     alignments in the context of the document come with `Translator.detailed(…, alignment=True)`.
     """
     found: list[Alignment] = [[] for _ in sources]
@@ -52,7 +59,7 @@ def align_words(
         weights = cross_attention(translator.model, special, encoded, *pairs)
         for i, matrix in zip(rows, weights, strict=True):
             sides = [source_ids[i]], [target_ids[i]]
-            found[i] = words_of_attention(text, sources[i], targets[i], *sides, [matrix], words)
+            found[i] = words_of_attention(text, sources[i], targets[i], *sides, [matrix], words, min_share)
     return found
 
 
@@ -64,8 +71,12 @@ def words_of_attention(
     target_parts: list[list[int]],
     weights: Sequence[Tensor],
     words: WordSpans = words_by_blanks,
+    min_share: float = 0.0,
 ) -> Alignment:
-    """Return the alignment of a sentence that was translated in one or more parts: ids and attention of each."""
+    """Return the alignment of a sentence that was translated in one or more parts: ids and attention of each.
+
+    words, min_share: as in `align_words`.
+    """
     source_words, target_words = (
         iter(_words_of_subwords(subwords, [number for part in parts for number in part], sentence, words(sentence)))
         for subwords, parts, sentence in (
@@ -76,7 +87,7 @@ def words_of_attention(
     found: Alignment = []
     for source_ids, target_ids, matrix in zip(source_parts, target_parts, weights, strict=True):
         owners = [next(source_words) for _ in source_ids], [next(target_words) for _ in target_ids]
-        found += _strongest(matrix, *owners)
+        found += _strongest(matrix, *owners, min_share)
     return found
 
 
@@ -140,8 +151,10 @@ def _words_of_subwords(
     return found
 
 
-def _strongest(weights: Tensor, source_words: list[int | None], target_words: list[int | None]) -> Alignment:
-    """Return the source word with the largest summed weight for every target word."""
+def _strongest(
+    weights: Tensor, source_words: list[int | None], target_words: list[int | None], min_share: float
+) -> Alignment:
+    """Return the source word with the largest mean weight for every target word."""
     columns = [(column, word) for column, word in enumerate(source_words) if word is not None]
     if not columns:
         return []
@@ -153,4 +166,9 @@ def _strongest(weights: Tensor, source_words: list[int | None], target_words: li
     for row, word in enumerate(target_words):
         if word is not None:
             totals[word] = totals.get(word, 0) + by_word[row]
-    return [(int(total.argmax()), word) for word, total in sorted(totals.items())]
+    lengths = Counter(target_words)
+    links = [(float(total.max()), int(total.argmax()), word) for word, total in sorted(totals.items())]
+    best: dict[int, float] = {}  # of each source word, per subword of the target
+    for weight, source, word in links:
+        best[source] = max(best.get(source, 0.0), weight / lengths[word])
+    return [(source, word) for weight, source, word in links if weight / lengths[word] >= min_share * best[source]]

@@ -15,15 +15,22 @@ from tram.text.words import Alignment, filled_alignment, word_ranges
 from tram.translation.guards import Spans
 from tram.translation.parts import Translation
 
-# Placeholders for numbers: %d, %1$ld, %(count)d, %n, {count}
+# Placeholders for numbers, such as %d, %1$ld, %(count)d, %n, {count}, and tags of templates, which may be around one
 NUMBER = re.compile(
-    r"%(?:\d+\$|\(\w+\))?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z|j|t|L)?[diufgen]|\{(?:n|num|number|count|total)\}"
+    r"%(?:\d+\$|\(\w+\))?[-+#0]*\d*(?:\.\d+)?(?:hh?|ll?|z|j|t|L)?[diufgen]|\{(?:n|num|number|count|total)\}|\{%.*%\}"
 )
+
+
+WORD = re.compile(r"[^\W\d_]+")
+LONGEST_ABBREVIATION = 4  # letters
+PRONOUN = re.compile(r"\bi\b")  # the only word of English that is a capital
 
 
 class SpannedDocument:
     """A document as the model is given it; a sentence with masses of spans is several texts, one without words none.
 
+    Words in capitals, as in headings and subtitles, are translated in small letters: models have seen few such
+    words, and leave them in the source language.
     texts: to be translated; spans: of each text, None if it has none.
     """
 
@@ -39,9 +46,10 @@ class SpannedDocument:
             return
         self._rows = [protect(sentence, rules) for sentence in sentences]
         for protected in (each for row in self._rows for each in row if each.needs_translation):
-            written = _written(protected, sentinels)
+            given = _in_small_letters(protected) if _is_in_capitals(protected) else protected
+            written = _written(given, sentinels)
             self.texts.append(written.text)
-            self.spans.append(Spans(protected, written) if protected.contents else None)
+            self.spans.append(Spans(given, written) if given.contents else None)
 
     def join(self, translations: Sequence[Translation], alignment: bool = False) -> list[Translation]:
         """Return the translations of the sentences from those of the texts, which are aligned or not."""
@@ -49,6 +57,18 @@ class SpannedDocument:
             return list(translations)
         given = iter(zip(translations, self.spans, strict=True))
         return [_joined([_restored(protected, given, alignment) for protected in row]) for row in self._rows]
+
+
+def _is_in_capitals(protected: Protected) -> bool:
+    """Return whether a text is words in capitals, and not a short abbreviation alone."""
+    words = WORD.findall(protected.text)
+    lengths = [len(word) for word in words if len(word) > 1]
+    return all(map(str.isupper, words)) and (len(lengths) > 1 or max(lengths, default=0) > LONGEST_ABBREVIATION)
+
+
+def _in_small_letters(protected: Protected) -> Protected:
+    text = PRONOUN.sub("I", protected.text.lower())
+    return replace(protected, text=WORD.sub(lambda word: word[0][:1].upper() + word[0][1:], text, count=1))
 
 
 def _written(protected: Protected, sentinels: bool) -> Written:
@@ -63,6 +83,8 @@ def _restored(
     """Return how many words the source has, and the translation with its spans put back."""
     translation, spans = next(given) if protected.needs_translation else (Translation(protected.text, 0.0), None)
     target = translation.text if spans is None else spans.written.with_sentinels(translation.text)
+    if _is_in_capitals(protected):
+        target = target.upper()
     target, protected = _without_hyphens(target, protected)
     restored = replace(translation, text=protected.restore(target).text)
     if not alignment:

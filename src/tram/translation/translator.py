@@ -301,10 +301,17 @@ class Translator:
         return [self.text.decode([options[0].ids])[0] for options in hypotheses] == probes
 
     def align(
-        self, sources: Sequence[str], targets: Sequence[str], words: WordSpans = words_by_blanks
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        words: WordSpans = words_by_blanks,
+        min_share: float = 0.0,
     ) -> list[Alignment]:
-        """Return word alignments between sentences and given translations, each pair without context."""
-        return align_words(self, sources, targets, words)
+        """Return word alignments between sentences and given translations, each pair without context.
+
+        min_share: see `align_words`.
+        """
+        return align_words(self, sources, targets, words, min_share)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences and their translations as context, for example a corrected sentence or an earlier chapter."""

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from tram.filetypes.base import Tag, placeholder
-from tram.filetypes.inline import place, word_spans
+from tram.filetypes.inline import place
 from tram.filetypes.inline_laws import violations
+from tram.filetypes.inline_tree import word_spans
 
 Alignment = list[tuple[int, int]]
 
@@ -167,3 +168,16 @@ def test_broken_laws_are_found(source: str, result: str, problem: str) -> None:
     text, tags = parsed(source)
     target, wrong = parsed(result)
     assert problem in " ".join(violations(text, tags, target, wrong))
+
+
+def test_signs_beside_a_tagged_word_stay_with_it() -> None:
+    assert placed("It costs <1$5.50>1 now, not <2$5.00>2.", "Nun $5.50, statt $5.00.", [(6, 0), (3, 2), (10, 6)]) == (
+        "Nun <1$5.50>1, statt <2$5.00>2."
+    )
+    assert placed("Press <1“Save”>1 now.", "Jetzt „Sichern“ drücken.", [(4, 0), (2, 2), (0, 4)]) == (
+        "Jetzt <1„Sichern“>1 drücken."
+    )
+
+
+def test_a_word_that_is_cut_may_get_a_capital() -> None:
+    assert placed("x<1i>1 is it.", "Xi ist es.", [(0, 0)]) == "X<1i>1 ist es."

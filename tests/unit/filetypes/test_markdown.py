@@ -105,7 +105,7 @@ def test_the_text_of_html_blocks_is_translated() -> None:
     new = translated(content, **{"Old": "a < *b*", "Old & wrapped": "c & *d*"})
     assert new == (
         '<p align="center">\r\n  <img alt="a &lt; *b*" src="a_b.png"> c &amp; *d*</p>\r\n\r\n'
-        "- <details><summary>a &lt; *b*</summary>\r\n\r\n  a \\< \\*b\\*\r\n\r\n  </details>\r\n\r\n"
+        "- <details><summary>a &lt; *b*</summary>\r\n\r\n  a < \\*b\\*\r\n\r\n  </details>\r\n\r\n"
         "<pre>\r\nOld\r\n\r\nOld\r\n</pre>\r\n\r\n<!-- Old -->\r\n\r\n> <div>\r\n> Old\r\n> </div>\r\n"
     )
 
@@ -167,3 +167,18 @@ def test_formulas_alerts_definitions_and_templates_are_no_text(content: str, exp
     document = read_bytes("x.md", content.encode())
     written, _ = translate_document(document, lambda docs: [[Rendition(s.text.upper()) for s in d] for d in docs])
     assert written.decode() == (content if expected is None else expected)
+
+
+def test_notes_admonitions_and_imports_are_read_as_their_tools_do() -> None:
+    content = (
+        "import Tabs from '@theme/Tabs';\n\n[^1]: A note\n[^2]: Another *note*.\n\n    Its second paragraph.\n\n"
+        '        code\n\n!!! tip "A hint"\n\n    Press it.\n\n??? note\n    Hidden text.\n\n    code = 1\n'
+    )
+    document = read_bytes("x.md", content.encode())
+    found = [segment.text for segment in document.documents[0]]
+    assert found == [
+        *("A note", "Another note.", "Its second paragraph."),
+        *("A hint", "Press it.", "Hidden text.", "code = 1"),
+    ]
+    new = [Translation(s.text.replace("A hint", 'Ein "Tipp"'), s.tags) for s in document.documents[0]]
+    assert document.write([new]).decode() == content.replace('"A hint"', "\"Ein 'Tipp'\"")

@@ -12,7 +12,7 @@ from lxml import etree
 
 from filetype_samples import MAIN, W, docx, field, odt, packed
 from tram.errors import InputError
-from tram.filetypes import Rendition, Segment, Translation, translate_document
+from tram.filetypes import ReadOptions, Rendition, Segment, Translation, translate_document
 from tram.filetypes.registry import detect, read_bytes
 
 TYPES = f'<Types><Override PartName="/word/document.xml" ContentType="{MAIN}.document.main+xml"/></Types>'
@@ -216,3 +216,56 @@ def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, wor
     with pytest.raises(InputError, match=words) as caught:
         read_bytes(name, content)
     assert str(caught.value).startswith(name)
+
+
+def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
+    raised = '<w:vertAlign w:val="superscript"/>'
+    content = word_file(f"<w:p>{run('It is hot')}{run('2', raised)}{run('.')}</w:p>")
+    written = translated("x.docx", content, {"It is hot.": "Es ist heiß."})
+    assert runs(body_of(written)) == [("Es ist heiß", ""), ("2", "vertAlign"), (".", "")]
+
+
+def odt_file(paragraph: str) -> bytes:
+    names = " ".join(
+        f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+        for prefix, name in (("o", "office"), ("t", "text"), ("s", "style"))
+    )
+    styles = '<s:style s:name="T1"/><s:style s:name="T2"><s:text-properties s:text-position="super 58%"/></s:style>'
+    content = f"<o:document-content {names}>{styles}<t:p>{paragraph}</t:p></o:document-content>"
+    return packed({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+
+
+def test_a_raised_number_of_an_odt_is_no_part_of_a_word() -> None:
+    content = odt_file('It is hot<t:span t:style-name="T2">2</t:span>.')
+    written = translated("x.odt", content, {"It is hot.": "Es ist heiß."})
+    assert '<t:p>Es ist heiß<t:span t:style-name="T2">2</t:span>.</t:p>' in body_of(written, "content.xml")
+
+
+def test_spans_that_share_a_word_do_not_take_another() -> None:
+    spans = "".join(f'<t:span t:style-name="T1">{part}</t:span>' for part in ("hou", "ses"))
+    document = read_bytes("x.odt", odt_file(f"Many old {spans} here."))
+
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition]]:
+        return [[Rendition("Hier viele alte Häuser.", [(3, 0), (0, 1), (1, 2), (2, 3)])]]
+
+    written = translate_document(document, translate)[0]
+    text = re.sub(r'<t:span t:style-name="T1"></t:span>', "", body_of(written, "content.xml"))
+    assert '<t:p>Hier viele alte <t:span t:style-name="T1">Häuser</t:span>.</t:p>' in text
+
+
+def test_the_language_of_text_is_that_of_the_translation() -> None:
+    languages = '<w:lang w:eastAsia="ja-JP" w:val="en-GB"/>', '<w:lang w:val="fr-FR"/>'
+    paragraph = f"<w:p>{run('Tea', languages[0])}{run('Thé', languages[1])}</w:p>"
+    document = f"<w:document {W}><w:body>{paragraph}</w:body></w:document>"
+    styles = f'<w:styles {W}><w:rPrDefault><w:rPr><w:lang w:val="en-US"/></w:rPr></w:rPrDefault></w:styles>'
+    content = packed({"[Content_Types].xml": TYPES, "word/document.xml": document, "word/styles.xml": styles})
+    opened = read_bytes("x.docx", content, options=ReadOptions("en", "de"))
+    written = opened.write([[None] * len(opened.documents[0])])
+    assert re.findall(r'w:lang [^>]*w:val="(.*?)"', body_of(written)) == ["de-DE", "fr-FR"]
+    assert 'w:lang w:val="de-DE"' in body_of(written, "word/styles.xml")
+    assert read_bytes("x.docx", content).write([[None] * len(opened.documents[0])]) == content
+    styled = '<a xmlns:fo="urn:xsl-fo"><b fo:language="en" fo:country="US"/><b fo:language="cs" fo:country="CZ"/></a>'
+    content = packed({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": styled})
+    written = read_bytes("x.odt", content, options=ReadOptions("en", "de-AT")).write([[]])
+    assert 'fo:language="de" fo:country="AT"' in body_of(written, "content.xml")
+    assert 'fo:language="cs" fo:country="CZ"' in body_of(written, "content.xml")

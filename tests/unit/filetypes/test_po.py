@@ -25,6 +25,7 @@ msgid_plural "%d files"
 msgstr[0] ""
 msgstr[1] ""
 """
+HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 
 
 def upper(content: str, doubtful: bool = False, options: ReadOptions | None = None) -> str:
@@ -172,3 +173,39 @@ def test_the_marks_of_accelerators_are_no_context() -> None:
     document = read_bytes("app.po", b'msgid "_Save"\nmsgstr "_Speichern"\n')
     ((segment,),) = document.documents
     assert (segment.text, segment.target) == ("Save", "Speichern")
+
+
+def rewritten(content: str, new: dict[str, str]) -> list[polib.POEntry]:
+    def translate(documents: list[list[Segment]]) -> list[list[Rendition | None]]:
+        return [[Rendition(new[s.text]) if s.translate else None for s in d] for d in documents]
+
+    written = translate_document(read_bytes("x.po", (HEADER + content).encode()), translate)[0].decode()
+    return list(polib.pofile(written))
+
+
+def test_arguments_that_change_their_order_are_numbered() -> None:
+    content = '#, c-format\nmsgid "%s is not in %s."\nmsgstr ""\n'
+    (entry,) = rewritten(content, {"%1$s is not in %2$s.": "%1$s ist nicht in %2$s."})
+    assert (entry.msgstr, entry.flags) == ("%s ist nicht in %s.", ["c-format"])
+    (entry,) = rewritten(content, {"%1$s is not in %2$s.": "In %2$s ist %1$s nicht."})
+    assert (entry.msgstr, entry.flags) == ("In %2$s ist %1$s nicht.", ["c-format"])
+
+
+def test_a_translation_that_gettext_would_refuse_is_fuzzy() -> None:
+    (entry,) = rewritten('#, c-format\nmsgid "100% of %d"\nmsgstr ""\n', {"100% of %d": "100% der %d"})
+    assert entry.msgstr == "100% der %d"
+    assert "fuzzy" in entry.flags
+
+
+def test_names_of_translators_are_left_to_them() -> None:
+    names = 'msgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr ""\n'
+    entries = rewritten(f'msgid "translator-credits"\nmsgstr ""\n\n{names}\nmsgid "Tea"\nmsgstr ""\n', {"Tea": "Tee"})
+    assert [entry.msgstr for entry in entries] == ["", "", "Tee"]
+
+
+def test_columns_of_options_stay_in_their_place() -> None:
+    (entry,) = rewritten(
+        'msgid ""\n"Usage\\n"\n"  -h, --help      print this help\\n"\n"  -v  say more\\n"\nmsgstr ""\n',
+        {"Usage": "Aufruf", "-h, --help": "-h, --help", "print this help": "Hilfe", "-v": "-v", "say more": "mehr"},
+    )
+    assert entry.msgstr == "Aufruf\n  -h, --help      Hilfe\n  -v  mehr\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from filetype_samples import SRT, VTT
 from tram.errors import InputError
 from tram.filetypes import Rendition, Segment, translate_document
-from tram.filetypes.inline import word_spans
+from tram.filetypes.inline_tree import word_spans
 from tram.filetypes.registry import read_bytes
 from tram.filetypes.subtitles import split_by_share
 
@@ -151,3 +151,10 @@ def test_a_private_character_is_kept() -> None:
     )
     assert "Ein Wort \U0010f000." in written.decode()
     assert report.sentences[0].source == "A \U0010f000 word."
+
+
+def test_a_sentence_that_is_broken_off_ends() -> None:
+    texts = ["I don't know--", "What? -No. -Yes!", "Because I—", "think so."]
+    cues = (f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n{text}\n" for i, text in enumerate(texts, 1))
+    document = read_bytes("x.srt", "\n".join(cues).encode())
+    assert [s.text for s in document.documents[0]] == ["I don't know--", "What?", "No.", "Yes!", "Because I— think so."]

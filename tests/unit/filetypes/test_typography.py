@@ -1,6 +1,6 @@
 import pytest
 
-from tram.filetypes.inline import word_spans
+from tram.filetypes.inline_tree import word_spans
 from tram.filetypes.typography import restored_signs
 
 

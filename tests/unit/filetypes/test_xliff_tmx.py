@@ -184,3 +184,23 @@ def test_other_encodings_are_kept() -> None:
         read_bytes("x.xlf", content.format("UTF-16").encode("utf-16")), lambda d: [[Rendition("漢")]]
     )
     assert ">漢</target>" in wide[0].decode("utf-16")
+
+
+def test_tags_that_are_written_as_text_follow_their_words() -> None:
+    units = (
+        '<trans-unit id="1"><source><![CDATA[A <b>red</b> car & bus. It<br>is here.]]></source></trans-unit>'
+        '<trans-unit id="2"><source>&lt;b&gt;Red <x id="1"/> tea&lt;/b&gt; &lt; beer</source></trans-unit>'
+    )
+    content = f'<xliff version="1.2"><file source-language="en"><body>{units}</body></file></xliff>'
+    document = read_bytes("x.xlf", content.encode())
+    assert [s.text for s in document.documents[0]] == ["A red car & bus.", "It", "is here.", "Red tea < beer"]
+    found = texts(translated("x.xlf", content), "target")
+    assert found == ["A <b>RED</b> CAR & BUS. IT<br>IS HERE.", "<b>RED  TEA</b> < BEER"]
+
+
+def test_tabs_of_preserved_space_stay() -> None:
+    unit = '<trans-unit id="1" xml:space="preserve"><source>Name:\tValue</source></trans-unit>'
+    content = f'<xliff version="1.2"><file source-language="en"><body>{unit}</body></file></xliff>'
+    document = read_bytes("x.xlf", content.encode())
+    written = document.write([[Translation("Name:"), Translation("Wert")]])
+    assert b">Name:\tWert</target>" in written

@@ -8,7 +8,7 @@ import torch
 from helpers import make_translator
 from tram.data.batches import document_ids
 from tram.text.words import words_by_blanks
-from tram.translation.alignment import align_words, cross_attention
+from tram.translation.alignment import _strongest, align_words, cross_attention
 from tram.translation.translator import Translator
 
 SOURCES = ["The old miller waits on the bridge.", "Tea!", "", "My neighbour sleeps, near the station."]
@@ -69,3 +69,9 @@ def test_signs_of_their_own_are_not_aligned(translator: Translator) -> None:
 
     (found,) = align_words(translator, ["Tea, now!"], ["Tee, jetzt!"], spans)
     assert [word for _, word in found] == [0, 2]
+
+
+def test_weak_links_of_a_word_can_be_left_out() -> None:
+    weights = torch.tensor([[0.3, 0.1], [0.8, 0.1], [0.1, 0.6]])
+    assert _strongest(weights, [0, 1], [0, 1, 2], min_share=0.0) == [(0, 0), (0, 1), (1, 2)]
+    assert _strongest(weights, [0, 1], [0, 1, 2], min_share=0.7) == [(0, 1), (1, 2)]
