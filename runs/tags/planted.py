@@ -39,7 +39,7 @@ STEM = 5  # letters that two forms of a noun share: Datei, Dateien
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of tags on the right word, on that word alone, on a run of words that contains it, and of all sentences."""
+    """Counts of tags on the right word, on that word alone, on a run of words with it, and of all sentences."""
 
     right: int
     alone: int
