@@ -360,7 +360,7 @@ def test_a_second_run_in_the_same_folder_is_refused(configure: Configure, tmp_pa
     write_yaml(tmp_path / "config.yaml", config)
     with locked(config.output):
         refused(tram("train", tmp_path / "config.yaml"), "another tram is writing to", str(config.output))
-    assert not list(config.output.iterdir())
+        assert not list(config.output.iterdir())
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
