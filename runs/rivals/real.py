@@ -19,7 +19,7 @@ from tram.data.corpus import read_documents
 from tram.evaluation.comparison import compare_address, compare_suites, read_address, read_results
 from tram.evaluation.metrics import Documents, results_json, score_systems
 from tram.files import write_json
-from tram.model.folder import find_model, read_model_file
+from tram.model.folder import find_model, fingerprint, load_model, read_model_file
 from tram.text.pipeline import TextPipeline
 
 
@@ -51,6 +51,7 @@ def score(folder: Path, output: Path) -> None:
     scored = [CONTROL, *(name for name in names if name != CONTROL)]
     translations = [(name, read_sentences(folder / f"{name}.jsonl")) for name in scored]
     text = TextPipeline.load(folder / "prepared")
+    start = fingerprint(load_model(find_model(folder / SENTENCE)))
     for found in results_json(score_systems(translations, [references], sources, text)):
         name = found["name"]
         if name not in names:
@@ -58,6 +59,7 @@ def score(folder: Path, output: Path) -> None:
         model = read_model_file(find_model(folder / name)).model
         result = {
             "system": name,
+            "start": start,
             "context": None if model.context is None else model.context.model_dump(mode="json"),
             "unit": None if model.unit.kind == "sentence" else model.unit.model_dump(mode="json"),
             "max_positions": model.max_positions,

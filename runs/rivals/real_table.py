@@ -6,6 +6,7 @@ from typing import Any
 from systems import BY_NAME, CONTROL, SYSTEMS
 
 from tram.analysis.report import markdown_table
+from tram.errors import InputError
 
 # Measure and share of it, and the title of its column
 SHARES = (
@@ -17,14 +18,14 @@ DIFFERENCES = """\
 Differences from the control with 95% intervals (paired bootstrap over documents; pronouns: over items), in points and
 percentage points; bold where the interval does not contain zero."""
 INTRODUCTION = """\
-One translator for all: the sentence model inside the one that ships with tram, which each system is finetuned from,
-on the same documents and, as nearly as batches allow, the same number of target tokens (`runs/rivals/real.yaml`):
-windows of help pages, dialogues and prose, and documents spliced from their sentences (`tram splice`), in which a
-pronoun or the form of address depends on an earlier sentence. Translated greedily: {documents:,} whole documents
-with {sentences:,} sentences, about as many of help pages, dialogues, prose and everyday conversations. Form of
-address: the mean of the recalls of its forms where the reference has one (balanced), and how often a document keeps
-the form it began with (consistent). Pronouns: {pronouns:,} items of ContraPro, each after one sentence of context
-with its reference translation."""
+One translator for all: the sentence model inside the one that ships with tram ({start}; a later one may ship by now),
+which each system is finetuned from, on the same documents and, as nearly as batches allow, the same number of target
+tokens (`runs/rivals/real.yaml`): windows of help pages, dialogues and prose, and documents spliced from their
+sentences (`tram splice`), in which a pronoun or the form of address depends on an earlier sentence. Translated
+greedily: {documents:,} whole documents with {sentences:,} sentences, about as many of help pages, dialogues, prose
+and everyday conversations. Form of address: the mean of the recalls of its forms where the reference has one
+(balanced), and how often a document keeps the form it began with (consistent). Pronouns: {pronouns:,} items of
+ContraPro, each after one sentence of context with its reference translation."""
 CAVEATS = """\
 What this shows, and what not. The trainings are short ({updates:,} updates, {tokens:.2f} million target tokens),
 and the systems do not start equal: the sentence model has been trained for hours on these corpora, and what a
@@ -43,8 +44,13 @@ def real_tables(found: dict[str, dict[str, Any]]) -> list[str]:
     if not found:
         return []
     about = next(iter(found.values()))
+    if len({result["start"] for result in found.values()}) > 1:
+        raise InputError("docs/rivals/real has systems from several sentence models; remove those of all but one")
     introduction = INTRODUCTION.format(
-        documents=about["documents"], sentences=about["sentences"], pronouns=about["pronouns"]["right"]["items"]
+        start=about["start"],
+        documents=about["documents"],
+        sentences=about["sentences"],
+        pronouns=about["pronouns"]["right"]["items"],
     )
     header = ["system", *measures(about)]
     compared = {name: result for name, result in found.items() if name != CONTROL}

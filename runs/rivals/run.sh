@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Every system of docs/SYSTEMS.md and docs/UNITS.md, from data to one table (docs/RIVALS.md):
 #
-#   bash runs/rivals/run.sh [FOLDER] [DATA]
+#   bash runs/rivals/run.sh [FOLDER [DATA [START]]]
 #
 # FOLDER    of the runs; default: runs/rivals/out
-# DATA      folder of the corpora that runs/shipped/ship.sh reads. With it, the systems are also finetuned from the sentence
-#           model inside the one that ships with tram, and translate real documents: about two hours on one core.
+# DATA      folder of the corpora that runs/shipped/ship.sh reads. With it, the systems are also finetuned on real
+#           documents, and translate some: about an hour on one core.
+# START     the model whose sentence model they start from; default: src/tram/shipped
 #
 # One sentence model is trained; every system is finetuned from it on the same documents and target tokens. A system
 # whose docs/rivals/NAME.json exists is skipped; remove the file to make it again. Run it again to resume.
@@ -13,6 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-runs/rivals/out}
 data=${2:-}
+start=${3:-src/tram/shipped}
 recipe=configs/synthetic-rivals.yaml
 results=docs/rivals
 
@@ -47,7 +49,7 @@ if [ -n "$data" ]; then
     done
     [ -e "$real/spliced/README.md" ] || tram splice "$real/spliced" "${corpora[@]}" --kinds pronouns=4000,address=2000 --seed 3
     [ -e "$real/pronouns.jsonl" ] || python runs/rivals/documents.py "$data" "$real"
-    [ -e "$real/sentence" ] || python runs/shipped/start.py src/tram/shipped "$real/sentence"
+    [ -e "$real/sentence" ] || python runs/shipped/start.py "$start" "$real/sentence"
     tram prepare "$real/prepared" --text "$real/sentence" --train "$real/train.en" "$real/train.de" --held-out 0.05
     for system in sentence $(systems); do
         [ "$system" = sentence ] || python runs/rivals/train.py "$recipe" "$system" "$real"

@@ -113,6 +113,7 @@ def real_numbers(name: str, difference: float, low: float, high: float) -> dict[
     share = {"items": 321, "value": 0.5, "difference": difference / 100, "low": low / 100, "high": high / 100}
     return {
         "system": name,
+        "start": "123456789abc",
         "context": None if name == "control" else {**MEMORY, "tokens": 160},
         "unit": None,
         "max_positions": 256,
@@ -137,6 +138,7 @@ def test_scores_on_real_documents_are_beside_those_of_the_control(tmp_path: Path
     ):
         (folder / f"{real['system']}.json").write_text(json.dumps(real), encoding="utf-8")
     text = page(tmp_path, numbers("memory", lambda *_: True, context=MEMORY))
+    assert "the one that ships with tram (123456789abc;" in text
     assert "34 whole documents with 1,234 sentences" in text
     assert "321 items of ContraPro" in text
     assert "| recurrent memory (TRAM) | 250 | 0.800 | 160 | 0.1250 |" in text
