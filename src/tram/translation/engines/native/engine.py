@@ -79,9 +79,10 @@ class NativeEngine(Engine):
         states = torch.empty((layout.tokens, self.model.config.d_model))
         tokens = array(layout.ids)
         lengths = layout.counts.astype(np.int32)
+        native = self.packed()  # kept: another thread may pack the model again meanwhile
         check(
             load_library().tram_encode(
-                self.packed().handle,
+                native.handle,
                 address(tokens),
                 address(lengths),
                 documents,
@@ -103,9 +104,10 @@ class NativeEngine(Engine):
         lengths = layout.counts.astype(np.int32)
         memories = self._memories(names, state, len(lengths))
         inputs = [array(update_inputs[name]) for name in names]
+        native = self.packed()
         check(
             load_library().tram_advance(
-                self.packed().handle, addresses(inputs), address(lengths), len(lengths), addresses(memories)
+                native.handle, addresses(inputs), address(lengths), len(lengths), addresses(memories)
             )
         )
         return state | _state(names, memories)
