@@ -70,7 +70,7 @@ def models(draw: st.DrawFn) -> Transformer:
         context=draw(memories(norm, min(layers))),
     )
     torch.manual_seed(draw(st.integers(0, 10**6)))
-    model = Transformer(config, draw(st.integers(10, 300))).eval()
+    model = Transformer(config, draw(st.integers(10, 300) | st.integers(1_024, 1_300))).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
