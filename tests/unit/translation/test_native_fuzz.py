@@ -16,6 +16,7 @@ from tram.config import MemoryConfig, ModelConfig
 from tram.data.batches import document_ids
 from tram.errors import InputError
 from tram.model.packing import Layout
+from tram.model.state import State
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Engine
@@ -69,7 +70,7 @@ def models(draw: st.DrawFn) -> Transformer:
         context=draw(memories(norm, min(layers))),
     )
     torch.manual_seed(draw(st.integers(0, 10**6)))
-    model = Transformer(config, draw(st.integers(10, 300))).eval()
+    model = Transformer(config, draw(st.integers(10, 300) | st.integers(1_024, 1_300))).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -220,6 +221,18 @@ def test_hypotheses_that_do_not_exist_are_refused() -> None:
             decoding.update_inputs(row, hypothesis)
     with pytest.raises(library.NativeError, match="sentence"):
         decoding.select([1])
+
+
+def test_states_of_another_shape_are_refused() -> None:
+    model = small_model()
+    engine, ids = NativeEngine(model, threads=1), torch.tensor([[[4, 5]]])
+    for shape in ((1, 1, 8), (1, 2, 6), (2, 2, 8)):
+        state = State({name: {"M": torch.zeros(shape)} for name in model.contexts()})
+        with pytest.raises(library.NativeError, match="shape"):
+            engine.encode(ids, state)
+    double = State({name: {"M": torch.ones(1, 2, 8, dtype=torch.float64)} for name in model.contexts()})
+    single = State({name: {"M": torch.ones(1, 2, 8)} for name in model.contexts()})
+    assert torch.equal(engine.encode(ids, double).states, engine.encode(ids, single).states)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

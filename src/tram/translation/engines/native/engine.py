@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tram.model.contexts.memory import Memory
 from tram.model.packing import Layout
 from tram.model.quantised import is_quantised
 from tram.model.stacks import Encoded
@@ -16,7 +17,7 @@ from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Candidates, Decoding, Engine, Finished, Step, weight_versions
 from tram.translation.engines.native import library
-from tram.translation.engines.native.library import Array, address, addresses, check, load_library
+from tram.translation.engines.native.library import Array, NativeError, address, addresses, check, load_library
 from tram.translation.engines.native.weights import NativeModel, array, memory_names, why_unsupported
 
 __all__ = ["NativeEngine", "why_unavailable", "why_unsupported"]
@@ -79,9 +80,10 @@ class NativeEngine(Engine):
         states = torch.empty((layout.tokens, self.model.config.d_model))
         tokens = array(layout.ids)
         lengths = layout.counts.astype(np.int32)
+        native = self.packed()  # kept: another thread may pack the model again meanwhile
         check(
             load_library().tram_encode(
-                self.packed().handle,
+                native.handle,
                 address(tokens),
                 address(lengths),
                 documents,
@@ -102,10 +104,12 @@ class NativeEngine(Engine):
         names = self._sides["decoder"]
         lengths = layout.counts.astype(np.int32)
         memories = self._memories(names, state, len(lengths))
-        inputs = [array(update_inputs[name]) for name in names]
+        d_model = self.model.config.d_model
+        inputs = [_floats(update_inputs[name], int(lengths.sum()), d_model) for name in names]
+        native = self.packed()
         check(
             load_library().tram_advance(
-                self.packed().handle, addresses(inputs), address(lengths), len(lengths), addresses(memories)
+                native.handle, addresses(inputs), address(lengths), len(lengths), addresses(memories)
             )
         )
         return state | _state(names, memories)
@@ -114,12 +118,19 @@ class NativeEngine(Engine):
         """Return copies of the memories of some layers: (documents, slots, d_model) each."""
         found = []
         for name in names:
-            known = state is not None and name in state
-            values = (
-                state[name] if known and state is not None else self.model.contexts()[name].initial_state(documents)
-            )
-            found.append(array(tensor(values["M"])).copy())
+            memory = self.model.contexts()[name]
+            assert isinstance(memory, Memory)
+            values = state[name] if state is not None and name in state else memory.initial_state(documents)
+            slots, d_model = memory.table.shape
+            found.append(_floats(tensor(values["M"]), documents, slots, d_model).copy())
         return found
+
+
+def _floats(values: Tensor, *shape: int) -> Array:
+    """Return values as float32; refuse another shape than this, which the library would read beyond its end."""
+    if tuple(values.shape) != shape:
+        raise NativeError(f"values of the shape {tuple(values.shape)} instead of {shape}")
+    return array(values.float())
 
 
 def _state(names: list[str], memories: list[Array]) -> State:
@@ -145,7 +156,7 @@ class NativeDecoding(Decoding):
         self._handle: int | None = None
         lengths = encoded.layout.counts.astype(np.int32)
         self.sentences = len(lengths)
-        states = array(encoded.states)
+        states = _floats(encoded.states, int(lengths.sum()), model.config.d_model)
         banned = np.array(special.banned, dtype=np.int32)
         self._handle = self._library.tram_search_new(
             native.handle,

@@ -6,6 +6,8 @@
 
 namespace tram {
 
+constexpr int32_t LEAST_ROUGH = 1024;  // tokens; an int8 pass over fewer gains nothing
+
 static const Sizes& checked(const Sizes& s) {
   for (const int32_t size : {s.d_model, s.heads, s.feed_forward, s.encoder_layers, s.decoder_layers, s.vocabulary,
                              s.source_vocabulary})
@@ -99,7 +101,7 @@ void Model::set_linear_int8(const char* name, const int8_t* weight, const float*
 
 void Model::set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias) {
   if (!output.linear.out) throw std::invalid_argument("no weights of output");
-  if (kernels.fast_int8) output.set_rough(kernels, weight, rounded, scales, bias);
+  if (kernels.fast_int8 && sizes.vocabulary >= LEAST_ROUGH) output.set_rough(kernels, weight, rounded, scales, bias);
 }
 
 void Model::set_norm(const char* name, const float* gamma_beta) {

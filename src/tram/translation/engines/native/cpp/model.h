@@ -61,7 +61,7 @@ struct Model {
   void set_linear_int8(const char* name, const int8_t* weight, const float* scales, const float* bias, int64_t out,
                        int64_t in);
   // After those of `output`, which the caller keeps as long as the model: an int8 pass of them comes first, if the
-  // kernels have fast int8 products.
+  // kernels have fast int8 products and the vocabulary is not small.
   void set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias);
   void set_norm(const char* name, const float* gamma_beta);
   void set_embeddings(Stack&, const Table&, const float* positions, int64_t places);
