@@ -28,7 +28,7 @@ and everyday conversations. Form of address: the mean of the recalls of its form
 ContraPro, each after one sentence of context with its reference translation."""
 CAVEATS = """\
 What this shows, and what not. The trainings are short ({updates:,} updates, {tokens:.2f} million target tokens),
-and the systems do not start equal: the sentence model has been trained for hours on these corpora, and what a
+and the systems do not start equal: the sentence model has been trained far longer on these corpora, and what a
 system changes in it has to be learnt again. Transformer-XL, the Compressive Transformer and Zheng's decoder drop
 its positions; HAN puts a new layer norm on top of it, selective attention a gate that is half open at first;
 G-Transformer and units of several sentences use positions that it has hardly seen. Its table has {positions} of
