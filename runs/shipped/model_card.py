@@ -34,7 +34,7 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-Earlier versions of this model were trained on 29 million target tokens of the corpora below and of generated and
+Earlier versions of this model were trained on 35 million target tokens of the corpora below and of generated and
 spliced documents (`docs/LOG.md`). From the last of them the sentence model was trained on {base_tokens:.1f} million
 more in {base_hours:.1f} hours on one core of a CPU, then the memory alone, with the sentence model frozen, on
 {tokens:.1f} million in {hours:.1f} hours (`runs/shipped/ship.sh`): windows and passages of real documents, documents
@@ -51,7 +51,8 @@ put together from real sentences so that context decides (`tram splice`), and ge
   Widelands and Wesnoth; 1,722 documents, 48,636 sentences. CC-BY-SA 4.0, GPL-2.
 - **prose**: essays, interviews and news of the FSFE, novels and tales (Carroll, Kafka, Hesse, Twain, Andersen, …),
   children's storybooks, tutorials; 622 documents, 33,171 sentences. CC-BY-SA 4.0, CC-BY 4.0, public domain.
-- **everyday**: example sentences of the dictionary of Ding (GPL-2 or later) and sentences made of everyday words.
+- **everyday**: example sentences of Ding's dictionary (GPL-2 or later), sentences made of its words and of other
+  everyday words, and phrases of letters.
 
 The weights do not contain these texts as such and are released under tram's licence.
 
