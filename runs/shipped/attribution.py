@@ -62,7 +62,7 @@ CORPORA: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
-DICTIONARY = "Example sentences of the dictionary of Ding, Frank Richter, TU Chemnitz, and contributors."
+DICTIONARY = "Example sentences and words of the dictionary of Ding, Frank Richter, TU Chemnitz, and contributors."
 EUROPARL = "free with acknowledgement of the source"
 INTRODUCTION = """\
 # Texts the shipped model was trained on

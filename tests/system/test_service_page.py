@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Debian's chromium"),
 ]
 AXE = Path(os.environ.get("TRAM_AXE", "node_modules")) / "axe-core" / "axe.min.js"
-LETTER = (Path(__file__).parents[2] / "examples" / "letter.txt").read_text()
+LETTER = (Path(__file__).parents[2] / "examples" / "printer.txt").read_text()
 TIMEOUT = 180_000  # milliseconds
 EXPECTED = ("404", "400", "ERR_INTERNET_DISCONNECTED")  # what the browser says of failures that were made on purpose
 VIEWS = [
