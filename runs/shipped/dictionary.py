@@ -105,12 +105,13 @@ def made_of_dictionary(nouns: list[Noun], verbs: list[Verb], states: dict[str, s
     ]
     if noun.gender != "m" or not WEAK.search(noun.german):
         target = f"{ACCUSATIVE[noun.gender][article]} {noun.german}"
+        formal = target[0] == "I" if english == "your" else random.random() < 0.5
         pairs += 2 * [
             (f"She has {verb.english_participle} {source}.", f"Sie hat {target} {verb.german_participle}."),
             (f"We want to {verb.english} {source}.", f"Wir wollen {target} {verb.german}."),
             (f"He will {verb.english} {source}.", f"Er wird {target} {verb.german}."),
             (f"{source} was {verb.english_participle}.", f"{subject} wurde {verb.german_participle}."),
-            (f"Did you see {source}?", f"{'Haben Sie' if target[0] == 'I' else 'Hast du'} {target} gesehen?"),
+            (f"Did you see {source}?", f"{'Haben Sie' if formal else 'Hast du'} {target} gesehen?"),
         ]
     source, target = random.choice(pairs)
     return source[0].upper() + source[1:], target[0].upper() + target[1:]

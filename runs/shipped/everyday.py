@@ -49,7 +49,8 @@ def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     place, german_place = random.choice(list(words["places"].items()))
     action, german_action = random.choice(list(words["actions"].items()))
     verb, german_verb = random.choice((("is", "ist"), ("was", "war")))
-    see = "Sehen Sie" if object_[0] == "I" else "Siehst du"
+    formal = object_[0] == "I" if english == "your" else random.random() < 0.5
+    see = "Sehen Sie" if formal else "Siehst du"
     source, target = random.choice(
         (
             (f"{english} {noun} {verb} {state}.", f"{subject} {german} {german_verb} {german_state}."),
