@@ -302,8 +302,9 @@ class TranslateCommands(Command, Adapters):
             self.tram("translate", letter, *options, "--glossary", self.bad / "terms.tsv")
         else:
             path = self.bad / os.listdir(self.good / self.chosen)[0]
-            if os.access(self.bad, os.X_OK) and (path.is_fifo() or path.is_socket()):
-                return
+            with contextlib.suppress(PermissionError):
+                if path.is_fifo() or path.is_socket():
+                    return
             self.tram("translate", path, *options)
 
 
