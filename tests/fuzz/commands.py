@@ -300,9 +300,11 @@ class TranslateCommands(Command, Adapters):
             self.tram("translate", letter, *options, "--adapter", self.bad)
         elif self.chosen.startswith("Glossaries"):
             self.tram("translate", letter, *options, "--glossary", self.bad / "terms.tsv")
-        elif path := next(self.bad.iterdir(), None) if self.bad.is_dir() else None:
-            if path.is_fifo() or path.is_socket():
-                return
+        else:
+            path = self.bad / os.listdir(self.good / self.chosen)[0]
+            with contextlib.suppress(PermissionError):
+                if path.is_fifo() or path.is_socket():
+                    return
             self.tram("translate", path, *options)
 
 

@@ -211,7 +211,8 @@ class Checkpoints(WithText):
             self.trainers[self.chosen] = Trainer(config, stage, self.data, self.bad)
         trainer = self.trainers.pop(self.chosen)
         if draw.random() < 0.5:  # nothing to fall back on
-            shutil.rmtree(min(self.bad.glob("checkpoints/*")))
+            for oldest in sorted(self.bad.glob("checkpoints/*"))[:1]:
+                shutil.rmtree(oldest, ignore_errors=True)
         trainer.resume()
         if draw.random() < 0.2:  # dearer than all the rest
             trainer.next_update()
