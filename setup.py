@@ -61,9 +61,12 @@ class BuildLibrary(build_ext):
         self.compiler._compile = with_own_flags
         try:
             super().build_extension(ext)
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            print(f"tram: the native engine is left out ({reason}); torch translates instead, which is slower")
+        except Exception:  # the compiler itself has said what is wrong
+            command = (getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_so)[0]
+            print(
+                f"tram: the native engine is left out, because the C++ compiler ({command}) failed; torch translates "
+                "instead, which is slower"
+            )
         finally:
             self.compiler._compile = compile_one
 
