@@ -23,8 +23,9 @@ FLAGS = [
     "-pthread",
 ]
 LINK_FLAGS = ["-pthread"]
-if platform.system() == "Linux":  # the library then needs nothing but the C library
-    LINK_FLAGS += ["-static-libstdc++", "-static-libgcc"]
+if platform.system() == "Linux":
+    # Needs no libstdc++ on the machine, and shows nothing of its own; what it does not use would ask for a newer glibc
+    LINK_FLAGS += ["-static-libstdc++", "-Wl,--gc-sections", "-Wl,--exclude-libs,ALL"]
 if os.environ.get("TRAM_SANITIZE"):  # `make sanitize`
     SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     FLAGS, LINK_FLAGS = [*FLAGS, *SANITIZERS, "-O1"], ["-pthread", *SANITIZERS]
