@@ -23,8 +23,9 @@ FLAGS = [
     "-pthread",
 ]
 LINK_FLAGS = ["-pthread"]
-if platform.system() == "Linux":  # the library then needs nothing but the C library
-    LINK_FLAGS += ["-static-libstdc++", "-static-libgcc"]
+if platform.system() == "Linux":
+    # Needs no libstdc++ on the machine, and shows nothing of its own; what it does not use would ask for a newer glibc
+    LINK_FLAGS += ["-static-libstdc++", "-Wl,--gc-sections", "-Wl,--exclude-libs,ALL"]
 if os.environ.get("TRAM_SANITIZE"):  # `make sanitize`
     SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     FLAGS, LINK_FLAGS = [*FLAGS, *SANITIZERS, "-O1"], ["-pthread", *SANITIZERS]
@@ -61,9 +62,12 @@ class BuildLibrary(build_ext):
         self.compiler._compile = with_own_flags
         try:
             super().build_extension(ext)
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            print(f"tram: the native engine is left out ({reason}); torch translates instead, which is slower")
+        except Exception:  # the compiler itself has said what is wrong
+            command = (getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_so)[0]
+            print(
+                f"tram: the native engine is left out, because the C++ compiler ({command}) failed; torch translates "
+                "instead, which is slower"
+            )
         finally:
             self.compiler._compile = compile_one
 
