@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from conftest import Corpus, Done, contents, made_up, refused, write_pair
-from tram.cli.console import gathered
+from tram.cli.console import join_option_values
 from tram.cli.translate_lines import translated_lines
 from tram.config import Config, write_yaml
 from tram.data.prepare import PrepareSettings, prepare
@@ -195,8 +195,8 @@ def test_several_inputs_may_stand_together_or_apart(systems: tuple[Path, list[Pa
         ("", []),
     ],
 )
-def test_values_of_one_option_are_gathered(arguments: str, expected: list[str]) -> None:
-    assert gathered(arguments.split()) == expected
+def test_values_of_one_option_are_joined(arguments: str, expected: list[str]) -> None:
+    assert join_option_values(arguments.split()) == expected
 
 
 def test_json_goes_to_a_file_or_to_standard_output(
@@ -211,7 +211,7 @@ def test_json_goes_to_a_file_or_to_standard_output(
     assert json.loads(tram("stats", reference, "--json", "-").out)["documents"] == 3
 
 
-def test_plain_lines_are_cut_like_the_reference(
+def test_plain_lines_are_split_like_the_reference(
     systems: tuple[Path, list[Path]], tmp_path: Path, tram: Command
 ) -> None:
     reference, (a, _) = systems
