@@ -74,11 +74,11 @@ def judged(
     item: ExpectedItem, translations: dict[ContextOf, str], target: Language | None, source: Language | None
 ) -> ExpectedResult:
     """Find the forms of address of an item's translations, if the expected word is one and there are rules for it."""
-    wanted = None if target is None or target.address is None else target.address.form_of_word(item.expected)
-    if wanted is None or target is None:
+    expected_form = None if target is None or target.address is None else target.address.form_of_word(item.expected)
+    if expected_form is None or target is None:
         return ExpectedResult(item, translations)
     forms = {kind: form_of(text, target, item.source, source) for kind, text in translations.items()}
-    return ExpectedResult(item, translations, wanted, forms)
+    return ExpectedResult(item, translations, expected_form, forms)
 
 
 def expected_summary(results: Sequence[ExpectedResult]) -> dict[str, dict[str, dict[str, Any]]]:
