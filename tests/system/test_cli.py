@@ -195,7 +195,7 @@ def test_several_inputs_may_stand_together_or_apart(systems: tuple[Path, list[Pa
         ("", []),
     ],
 )
-def test_values_of_one_option_are_joined(arguments: str, expected: list[str]) -> None:
+def test_values_of_one_option_are_gathered(arguments: str, expected: list[str]) -> None:
     assert join_option_values(arguments.split()) == expected
 
 

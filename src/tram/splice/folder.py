@@ -87,7 +87,7 @@ def write_folder(
         together += documents
     Random(seed).shuffle(together)
     counts["train"] = _write(out, "train", together, languages)
-    found = _mined_counts(mined, wanted)
+    found = _found(mined, wanted)
     about = {"documents": counts, "found": found, "seed": seed, "max_characters": max_characters, "replaced": replaced}
     write_json(out / "counts.json", about)
     text = _README.format(
@@ -119,7 +119,7 @@ def _write(out: Path, name: str, documents: Sequence[ParallelDocument], language
     return {"documents": len(documents), "sentences": sum(len(document.source) for document in documents)}
 
 
-def _mined_counts(mined: Mined, wanted: Mapping[Kind, int]) -> dict[str, int]:
+def _found(mined: Mined, wanted: Mapping[Kind, int]) -> dict[str, int]:
     """Return the counts of suitable sentences in the corpora for the requested kinds."""
     counts = {}
     if "pronouns" in wanted:
