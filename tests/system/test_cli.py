@@ -211,7 +211,7 @@ def test_json_goes_to_a_file_or_to_standard_output(
     assert json.loads(tram("stats", reference, "--json", "-").out)["documents"] == 3
 
 
-def test_plain_lines_are_cut_like_the_reference(
+def test_plain_lines_are_split_like_the_reference(
     systems: tuple[Path, list[Path]], tmp_path: Path, tram: Command
 ) -> None:
     reference, (a, _) = systems

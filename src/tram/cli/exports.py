@@ -74,7 +74,7 @@ def tram(
     out: Out,
     adapter: Annotated[Path | None, typer.Option(help="Adapter to merge into the model.")] = None,
 ) -> None:
-    """Write a model folder that stands alone.
+    """Write a self-contained model folder.
 
     It contains the best model of a run, or a base model merged with its adapter.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 from tram.evaluation.contexts import ContextOf
 from tram.evaluation.contrast import ItemResult
-from tram.evaluation.shares import by_document, ratio, share
+from tram.evaluation.shares import by_document, ratio, share, shares_table
 from tram.evaluation.suite import OTHER, PRONOUNS, ContrastiveItem
 
 BIN_ENDS = (0, 1, 2, 3, 5, 10, 20, 50, 100)  # the largest distance of every bin
@@ -205,12 +205,6 @@ def _has(field: str, value: str, item: ContrastiveItem) -> bool:
 def context_table(shares: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a table with a line for each group of items and a column for each kind of context."""
     kinds = [kind for kind in shares["all"] if kind != "items"]
-    width = max(14, *(len(name) + 2 for name in shares))
-    lines = [
-        "% correct [95% interval over documents]; context: the item's own, another item's, none",
-        "",
-        f"{'':<{width}}{'items':>6}  " + "".join(f"{kind:<20}" for kind in kinds),
-    ]
-    for name, cells in shares.items():
-        lines.append(f"{name:<{width}}{cells['items']:>6,}  " + "".join(f"{cells[kind]:<20}" for kind in kinds))
-    return "\n".join(line.rstrip() for line in lines)
+    rows = {name: (cells["items"], {kind: cells[kind] for kind in kinds}) for name, cells in shares.items()}
+    title = "% correct [95% interval over documents]; context: the item's own, another item's, none"
+    return shares_table(title, rows, width=14)

@@ -148,26 +148,26 @@ def make_agreement(
     random = Random(seed)
     draw_it = _in_turn(sentences.its, random)
     draw_noun = {gender: _in_turn(_evenly(sentences.nouns[gender], random), random) for gender in GENDERS}
-    made = []
+    result = []
     for distance in distances:
         for number in range(items):
             opening, noun, _ = draw_noun[GENDERS[number % len(GENDERS)]]()
             fillers = random.sample(sentences.fillers, distance - 1)
             passage = random.choice(sentences.passages) if before else ()
             context = (*passage, opening, *fillers)
-            made.append(AgreementItem(source_context=context, source=draw_it(), antecedent=noun, before=before))
-    return made
+            result.append(AgreementItem(source_context=context, source=draw_it(), antecedent=noun, before=before))
+    return result
 
 
 def _evenly(nouns: list[tuple[str, str, str]], random: Random, most: int = 3) -> list[tuple[str, str, str]]:
     """Keep at most `most` sentences for each noun, so that frequent nouns do not dominate."""
     count = Counter[str]()
-    kept = []
+    selected = []
     for entry in random.sample(nouns, len(nouns)):
         count[entry[2]] += 1
         if count[entry[2]] <= most:
-            kept.append(entry)
-    return kept
+            selected.append(entry)
+    return selected
 
 
 def _in_turn(entries: Sequence[T], random: Random) -> Callable[[], T]:

@@ -107,9 +107,11 @@ def translate_after_others(
     translations: list[list[str]] = [[] for _ in documents]
     for place in range(max(map(len, documents), default=0)):
         active = [number for number, document in enumerate(documents) if len(document) > place]
-        wanted = [[documents[number][place]] for number in active]
+        sentences = [[documents[number][place]] for number in active]
         forks = [states[number].fork() for number in active]
-        for number, (text,) in zip(active, translator.translate_documents(wanted, advance, states=forks), strict=True):
+        for number, (text,) in zip(
+            active, translator.translate_documents(sentences, advance, states=forks), strict=True
+        ):
             translations[number].append(text)
         active = [number for number in active if len(documents[number]) > place + 1]
         if targets is None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tram.evaluation.address import form_of
 from tram.evaluation.contexts import CONTEXTS, ContextOf, translate_contexts
 from tram.evaluation.language import Language, find_language
-from tram.evaluation.shares import Share, as_json, by_document, mean_of_known, ratio, share
+from tram.evaluation.shares import Share, as_json, by_document, mean_of_known, ratio, share, shares_table
 from tram.evaluation.significance import Values
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def judged(
     item: ExpectedItem, translations: dict[ContextOf, str], target: Language | None, source: Language | None
 ) -> ExpectedResult:
     """Find the forms of address of an item's translations, if the expected word is one and there are rules for it."""
-    wanted = None if target is None or target.address is None else target.address.form_of_word(item.expected)
-    if wanted is None or target is None:
+    expected_form = None if target is None or target.address is None else target.address.form_of_word(item.expected)
+    if expected_form is None or target is None:
         return ExpectedResult(item, translations)
     forms = {kind: form_of(text, target, item.source, source) for kind, text in translations.items()}
-    return ExpectedResult(item, translations, wanted, forms)
+    return ExpectedResult(item, translations, expected_form, forms)
 
 
 def expected_summary(results: Sequence[ExpectedResult]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -133,18 +133,13 @@ def _balanced(counts: Values) -> Values:
 
 def expected_table(results: Sequence[ExpectedResult]) -> str:
     """Return a line for all items, per rule and for the forms of address, and a column per kind of context."""
-    summary = expected_summary(results)
     kinds = list(results[0].translations)
-    width = max(16, *(len(name) + 2 for name in summary))
-    lines = [
-        "% of translations with the expected word, [95% interval]; context: the item's own, another item's, none",
-        "",
-        f"{'':<{width}}{'items':>6}  " + "".join(f"{kind:<20}" for kind in kinds),
-    ]
-    for name, cells in summary.items():
-        shares = "".join(f"{cells[kind]['share']:<20}" for kind in kinds)
-        lines.append(f"{name:<{width}}{cells['items']['count']:>6,}  {shares}")
-    return "\n".join(line.rstrip() for line in lines)
+    rows = {
+        name: (cells["items"]["count"], {kind: cells[kind]["share"] for kind in kinds})
+        for name, cells in expected_summary(results).items()
+    }
+    title = "% of translations with the expected word, [95% interval]; context: the item's own, another item's, none"
+    return shares_table(title, rows, width=16)
 
 
 def expected_json(results: Sequence[ExpectedResult]) -> dict[str, Any]:

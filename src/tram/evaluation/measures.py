@@ -51,13 +51,13 @@ def chosen(names: str | None, text: "TextPipeline") -> tuple[str, ...]:
     """Parse a comma-separated list of measures; None: all that are available, "none": no measure."""
     if names is None:
         return available(text.source_language, text.target_language)
-    wanted = tuple(name for name in names.split(",") if name and name != "none")
-    for name in wanted:
+    chosen_names = tuple(name for name in names.split(",") if name and name != "none")
+    for name in chosen_names:
         if name not in MEASURES:
             raise InputError(f"--measures {name}: is not a measure; choose from {', '.join(MEASURES)}, or none")
         for code, section in zip((text.source_language, text.target_language), _SECTIONS[name], strict=True):
             load_language(code).need(section)
-    return wanted
+    return chosen_names
 
 
 def translations_by_context(

@@ -75,6 +75,19 @@ def by_document(rows: Sequence[tuple[str | None, Sequence[float]]]) -> Values:
     return np.array(list(sums.values()))
 
 
+def shares_table(title: str, rows: Mapping[str, tuple[int, Mapping[Any, Share]]], width: int) -> str:
+    """Return a table with a line for each row and a column for each share; rows: name → number of items, shares.
+
+    width: minimum width of the first column
+    """
+    width = max(width, *(len(name) + 2 for name in rows))
+    _, columns = next(iter(rows.values()))
+    lines = [title, "", f"{'':<{width}}{'items':>6}  " + "".join(f"{kind:<20}" for kind in columns)]
+    for name, (items, shares) in rows.items():
+        lines.append(f"{name:<{width}}{items:>6,}  " + "".join(f"{each:<20}" for each in shares.values()))
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def as_json(value: Any) -> Any:
     """Return a summary with its shares as plain dictionaries."""
     if isinstance(value, Share):

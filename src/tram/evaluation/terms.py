@@ -84,12 +84,12 @@ def _associations(translations: Sequence[set[str]], words: Counter[str]) -> dict
 
 def _rivals(candidates: Mapping[str, float], translations: Sequence[set[str]]) -> dict[str, float]:
     """Return the candidates that are alternatives of each other, strongest first."""
-    kept: dict[str, float] = {}
+    rivals: dict[str, float] = {}
     for word in sorted(candidates, key=lambda word: (-candidates[word], word)):
         having = [found for found in translations if word in found]
-        if sum(not kept.keys().isdisjoint(found) for found in having) <= COMPANION * len(having):
-            kept[word] = candidates[word]
-    return kept
+        if sum(not rivals.keys().isdisjoint(found) for found in having) <= COMPANION * len(having):
+            rivals[word] = candidates[word]
+    return rivals
 
 
 def variant_used(term: str, translation: set[str], lexicon: Lexicon) -> str | None:

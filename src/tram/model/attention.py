@@ -103,7 +103,7 @@ class KeyValues:
         """Append keys and values of new tokens after the first `used` ones; the capacity doubles when it is full."""
         end = used + keys.shape[2]
         if end > self.keys.shape[2]:
-            room = (0, 0, 0, end)
-            self.keys, self.values = F.pad(self.keys, room), F.pad(self.values, room)
+            padding = (0, 0, 0, end)
+            self.keys, self.values = F.pad(self.keys, padding), F.pad(self.values, padding)
         self.keys[:, :, used:end] = keys
         self.values[:, :, used:end] = values

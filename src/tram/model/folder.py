@@ -209,10 +209,10 @@ def read_model_file(folder: Path) -> ModelFile:
         raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
     about = checked(ModelFile, values, str(path))
     # Compared without allocating the values: a damaged config.yaml may contain any size.
-    wanted = parameter_shapes(about.model, about.vocabulary)
+    expected = parameter_shapes(about.model, about.vocabulary)
     if about.precision == "int8":
-        wanted = int8_shapes(wanted)
-    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), wanted)
+        expected = int8_shapes(expected)
+    check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), expected)
     return about
 
 

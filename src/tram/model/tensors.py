@@ -84,17 +84,19 @@ def all_finite(value: Tensor) -> bool:
     return bool(low.isfinite() & high.isfinite())
 
 
-def check_shapes(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], complete: bool = True) -> None:
+def check_shapes(
+    path: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], complete: bool = True
+) -> None:
     """Refuse tensors of a file that a model does not have, or has in another shape; complete: also missing ones."""
-    if foreign := sorted(found.keys() - wanted.keys()):
+    if foreign := sorted(found.keys() - expected.keys()):
         raise InputError(
             f"{path}: contains the unknown tensor `{foreign[0]}`; it belongs to another model or another tram"
         )
     for name, value in found.items():
-        if wanted[name].shape != value.shape:
-            shapes = f"{list(value.shape)}, its config asks for {list(wanted[name].shape)}"
+        if expected[name].shape != value.shape:
+            shapes = f"{list(value.shape)}, its config asks for {list(expected[name].shape)}"
             raise InputError(f"{path}: `{name}` has shape {shapes}; do not mix models")
-    if complete and (missing := sorted(wanted.keys() - found.keys())):
+    if complete and (missing := sorted(expected.keys() - found.keys())):
         raise InputError(f"{path}: lacks the tensor `{missing[0]}`; it belongs to another model or another tram")
 
 

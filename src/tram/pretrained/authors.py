@@ -116,9 +116,9 @@ class StateDict:
         tensor = self.tensors[name]
         sizes = [size or max(n, 1) for size, n in zip(shape, tensor.shape, strict=False)]
         if len(shape) != tensor.dim() or sizes != list(tensor.shape):
-            wanted = ", ".join("any" if size is None else str(size) for size in shape)
+            expected = ", ".join("any" if size is None else str(size) for size in shape)
             raise InputError(
-                f"{self.path}: `{name}` has shape {list(tensor.shape)}, but the other tensors require [{wanted}];"
+                f"{self.path}: `{name}` has shape {list(tensor.shape)}, but the other tensors require [{expected}];"
                 " give a checkpoint of the authors' model"
             )
         if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):

@@ -136,11 +136,11 @@ def tokenizer_subwords(files: ModelFiles, tokenizer: Any) -> tuple[SubwordFiles,
     tokeniser is stored beside the original files.
     """
     small = files.small_files()
-    made = tokenizer.backend_tokenizer.to_str()
+    rebuilt = tokenizer.backend_tokenizer.to_str()
     name = TOKENIZER
-    if TOKENIZER not in small or _without_templates(small[TOKENIZER]) != _without_templates(made):
+    if TOKENIZER not in small or _without_templates(small[TOKENIZER]) != _without_templates(rebuilt):
         name = REBUILT
-        small[name] = made.encode()
+        small[name] = rebuilt.encode()
     rows = files.integer("vocab_size")
     check_fit(files, max(tokenizer.get_vocab().values()) + 1, rows)
     for key in ("eos_token_id", "pad_token_id"):

@@ -94,12 +94,12 @@ class Checkpoint:
     def entries(self, config: ModelConfig, vocabulary: int) -> dict[str, Entry]:
         """Return shape and data type of every parameter; refuse a checkpoint that does not fit the config."""
         entries = {}
-        for name, wanted in parameter_shapes(config, vocabulary).items():
+        for name, expected in parameter_shapes(config, vocabulary).items():
             parts = self.parts(name)
             self._used.update(parts)
             dtype = self.entry(parts[0] if parts else self.tables.target).dtype
-            entries[name] = Entry(tuple(wanted.shape), dtype)
-            rows, *columns = wanted.shape
+            entries[name] = Entry(tuple(expected.shape), dtype)
+            rows, *columns = expected.shape
             shape = [(rows - self.extra_rows(name)) // max(len(parts), 1), *columns]
             for part in parts:
                 actual = [n for n in self.entry(part).shape if part != OUTPUT_BIAS or n != 1]

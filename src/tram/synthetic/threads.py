@@ -17,7 +17,7 @@ from tram.synthetic import frames, lexicon
 from tram.synthetic.grammar import Frame, Word, choose_answer, fill, slots
 
 SplitName = Literal["train", "dev", "test"]
-HELD_OUT = 6  # one in so many combinations of word and frame is reserved for the test
+HELD_OUT = 6  # one in this many combinations of word and frame is reserved for the test
 
 
 class ThreadWords(NamedTuple):

@@ -86,7 +86,7 @@ class TextPipeline:
     """The conversion between text and ids for both sides of a model.
 
     A `moses` pipeline normalises, tokenises and truecases the text before BPE; a `raw` pipeline applies BPE to the
-    text as it is. A truecaser without words changes nothing; pipelines with `WordEndBPE` have no other.
+    text as it is. A truecaser without words changes nothing; `WordEndBPE` pipelines always have such ones.
 
     bpe: subwords of the source and, unless `target_bpe` is set, of the target
     pretrained, files: of an imported model; its special ids follow from its template and its languages

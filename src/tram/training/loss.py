@@ -61,12 +61,12 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         wide_bias = None if bias is None else _aligned(bias.to(product))
         boost = _boost(product, token_weights)
         # One buffer for the logits of all chunks: allocating it takes as long as filling it
-        room = states.new_empty((min(chunk, len(states)), len(wide_weight)), dtype=product)
+        buffer = states.new_empty((min(chunk, len(states)), len(wide_weight)), dtype=product)
         with torch.autocast(states.device.type, enabled=False):  # `product` is the dtype that autocast would choose
             for start in range(0, len(states), chunk):
                 part, gold = states[start : start + chunk].to(product), labels[start : start + chunk, None]
                 share = None if token_weights is None else token_weights[start : start + chunk].to(accurate)
-                logits = _linear(part, wide_weight, wide_bias, room[: len(part)])[:, : len(weight)].to(accurate)
+                logits = _linear(part, wide_weight, wide_bias, buffer[: len(part)])[:, : len(weight)].to(accurate)
                 right, mean, largest = logits.gather(-1, gold).squeeze(-1), logits.mean(-1), logits.amax(-1)
                 probabilities = torch.softmax(logits, -1, out=logits)
                 # The largest logit has the probability exp(0) / Σ exp(logit − largest)

@@ -385,12 +385,12 @@ class Trainer:
 
     def try_average(self, say: Callable[[str], None]) -> None:
         """Use the mean of the last checkpoints if its held-out loss is lower than that of the best one."""
-        wanted, every = self.stage_config.average, self.stage_config.checkpoint_every
-        number = on_main(self.accelerator, lambda: len(self.checkpoints.last_regular(wanted, every)))
+        count, every = self.stage_config.average, self.stage_config.checkpoint_every
+        number = on_main(self.accelerator, lambda: len(self.checkpoints.last_regular(count, every)))
         if number < 2 or self.held is None:
             return
         best = self.held_loss()
-        kept = {name: value.detach().clone() for name, value in self.model.named_parameters()}
+        best_weights = {name: value.detach().clone() for name, value in self.model.named_parameters()}
         on_main(self.accelerator, lambda: average(self.checkpoints.last_regular(number, every), self.model))
         share_parameters(self.accelerator, self.model)
         mean = self.held_loss()
@@ -398,4 +398,4 @@ class Trainer:
         if mean >= best:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
-                    parameter.copy_(kept[name])
+                    parameter.copy_(best_weights[name])

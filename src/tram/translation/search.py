@@ -94,43 +94,43 @@ def _run(decoding: Decoding, sentences: "list[_Sentence]", special: SpecialIds, 
     for token in special.target_start[:-1]:
         decoding.step([[token]] * len(sentences))
     free = all(sentence.is_free for sentence in sentences)
-    live = sentences
+    active = sentences
     parents: list[list[int]] | None = None
     length = 0  # tokens chosen; the end counts, the template does not
-    while live:
+    while active:
         length += 1
-        step = decoding.step([sentence.last for sentence in live], parents)
-        width = len(live[0].last)
+        step = decoding.step([sentence.last for sentence in active], parents)
+        width = len(active[0].last)
         # One candidate is enough in greedy search: if it is the end, no other can be better
-        wanted = 1 if beam == 1 else min(2 * beam, width * vocabulary)
-        best = (_best if free else _best_allowed)(step, live, length, wanted, special)
-        for row, sentence in enumerate(live):
+        count = 1 if beam == 1 else min(2 * beam, width * vocabulary)
+        best = (_best if free else _best_allowed)(step, active, length, count, special)
+        for row, sentence in enumerate(active):
             sentence.extend(best.totals[row], best.parents[row], best.ids[row], length)
             for hypothesis in sentence.ended:
                 sentence.add(hypothesis, decoding.update_inputs(row, hypothesis.parent))
-        stay = [row for row, sentence in enumerate(live) if not sentence.is_done(length)]
-        if len(stay) < len(live):
-            live = [live[row] for row in stay]
-            if live:
+        stay = [row for row, sentence in enumerate(active) if not sentence.is_done(length)]
+        if len(stay) < len(active):
+            active = [active[row] for row in stay]
+            if active:
                 decoding.select(stay)
-        parents = [sentence.parents for sentence in live]
+        parents = [sentence.parents for sentence in active]
 
 
-def _best(step: Step, live: "list[_Sentence]", length: int, wanted: int, special: SpecialIds) -> Candidates:
+def _best(step: Step, active: "list[_Sentence]", length: int, count: int, special: SpecialIds) -> Candidates:
     """Return the best continuations of sentences without constraints and given prefixes."""
-    must_end = [sentence.limit <= length for sentence in live]  # the token being chosen is the last one allowed
-    return step.best([sentence.scores for sentence in live], wanted, must_end if True in must_end else None)
+    must_end = [sentence.limit <= length for sentence in active]  # the token being chosen is the last one allowed
+    return step.best([sentence.scores for sentence in active], count, must_end if True in must_end else None)
 
 
-def _best_allowed(step: Step, live: "list[_Sentence]", length: int, wanted: int, special: SpecialIds) -> Candidates:
+def _best_allowed(step: Step, active: "list[_Sentence]", length: int, count: int, special: SpecialIds) -> Candidates:
     """Return the best continuations that constraints and given prefixes allow."""
     logits = step.logits()
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     logits[..., list(special.banned)] = -torch.inf
     normaliser = logits.logsumexp(-1)
-    scores = torch.tensor([sentence.scores for sentence in live], dtype=logits.dtype, device=logits.device)
-    _apply_constraints(logits, live)
-    for row, sentence in enumerate(live):
+    scores = torch.tensor([sentence.scores for sentence in active], dtype=logits.dtype, device=logits.device)
+    _apply_constraints(logits, active)
+    for row, sentence in enumerate(active):
         if length <= len(sentence.given):
             logits[row] = -torch.inf
             # As large as the normaliser: its log-probability is 0
@@ -139,14 +139,14 @@ def _best_allowed(step: Step, live: "list[_Sentence]", length: int, wanted: int,
             end = logits[row, :, special.end].clone()
             logits[row] = -torch.inf
             logits[row, :, special.end] = end
-    top = logits.topk(min(wanted, logits.shape[-1]), dim=-1)
-    return merge(top.values, top.indices, scores - normaliser, wanted)
+    top = logits.topk(min(count, logits.shape[-1]), dim=-1)
+    return merge(top.values, top.indices, scores - normaliser, count)
 
 
-def _apply_constraints(logits: Tensor, live: "list[_Sentence]") -> None:
+def _apply_constraints(logits: Tensor, active: "list[_Sentence]") -> None:
     """Mask the tokens that the constraints of each hypothesis forbid."""
     forbidden: list[tuple[int, int, int]] = []
-    for row, sentence in enumerate(live):
+    for row, sentence in enumerate(active):
         for i, constraint in enumerate(sentence.constraints or []):
             choice = constraint.choice()
             if choice.only:
@@ -204,9 +204,9 @@ class _Sentence:
             for total, parent, token in zip(totals[:beam], parents, ids, strict=False):
                 if token == end and math.isfinite(total):
                     self.ended.append(_Ended(parent, total / divisor, self.tokens[parent][skipped:]))
-            going = [i for i, token in enumerate(ids) if token != end]
+            continuing = [i for i, token in enumerate(ids) if token != end]
             ends = [i for i, token in enumerate(ids) if token == end]
-            chosen = [*going, *ends][:beam]  # the end only where there is nothing else: an impossible hypothesis
+            chosen = [*continuing, *ends][:beam]  # the end only where there is nothing else: an impossible hypothesis
             self.scores = [totals[i] if ids[i] != end else -math.inf for i in chosen]
             self.parents = [parents[i] for i in chosen]
             self.last = [ids[i] for i in chosen]

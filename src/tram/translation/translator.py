@@ -123,9 +123,9 @@ class Translator:
         first = torch.float32 if rounded else dtype
         model = load_model(folder, first) if adapter is None else load_with_adapter(folder, Path(adapter), first)
         text = TextPipeline.load(folder) if exists(folder / "text.json") else None
-        if text is not None and text.fingerprint != (wanted := read_model_file(folder).text):
+        if text is not None and text.fingerprint != (expected := read_model_file(folder).text):
             raise InputError(
-                f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {wanted}; "
+                f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {expected}; "
                 "copy the text.json it was trained with"
             )
         if source is not None or target is not None:

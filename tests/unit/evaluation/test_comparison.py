@@ -114,7 +114,7 @@ def test_a_file_without_form_of_address_is_refused(tmp_path: Path, text: str) ->
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"results\.json: (is no result|cannot be read).*tram contrast"):
+    with pytest.raises(InputError, match=r"results\.json: (is not a result|cannot be read).*tram contrast"):
         read_results(path)
     with pytest.raises(InputError, match="no such file"):
         read_results(tmp_path / "missing.json")

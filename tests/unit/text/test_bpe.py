@@ -233,7 +233,7 @@ def test_a_file_with_a_broken_vocabulary_is_refused(tmp_path: Path, changes: dic
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"version": 1}'])
 def test_a_file_that_is_not_a_pipeline_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "text.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"text\.json: is not .*: take it"):
+    with pytest.raises(InputError, match=r"text\.json: is not .*: copy it"):
         TextPipeline.load(tmp_path)
 
 
