@@ -59,7 +59,7 @@ The weights do not contain these texts as such and are released under tram's lic
 ## What the memory does
 
 Agreement: a sentence with a noun, then "It …" one or three sentences later. Per cent of the pronouns (er, sie, es) that
-agree with the article that the model itself gave the noun, averaged over the three genders; nouns and "it" sentences
+agree with the article that the model chose for the noun, averaged over the three genders; nouns and "it" sentences
 were held out of training (`tram suite agreement`, `tram contrast`):
 
 {agreement}

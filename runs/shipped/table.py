@@ -44,7 +44,7 @@ of test sets, and the scores are sacreBLEU on cased, detokenised text instead of
 between rows of one table can be compared with the paper's, which are against (a).
 """
 SUITE_TITLES = {
-    "agreement": "Agreement: does the pronoun for “it” fit the article that the model itself gave the noun?",
+    "agreement": "Agreement: does the pronoun for “it” agree with the article that the model chose for the noun?",
     "inside": "The same after six sentences of another document",
     "contrapro": "ContraPro sample: the right one of er, sie, es is the most probable",
     "pronouns": "Pronouns of opendocs/dev, prose/dev and europarl.dev (`tram suite pronouns`)",

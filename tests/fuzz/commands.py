@@ -74,7 +74,7 @@ class Command(Kind):
         left = set(self.good.parent.rglob("*.tmp")) - before
         if left:
             raise WrongEnd(f"temporary files: {arguments}: {left}")
-        if done.code and "memory of this machine" in said[0]:
+        if done.code and "out of memory" in said[0]:
             raise WrongEnd(f"memory: {arguments}: {said[0]}")
         if done.code:
             raise {1: RunError, 2: InputError}[done.code](said[0])

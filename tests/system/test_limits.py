@@ -222,4 +222,4 @@ def test_a_full_memory_is_one_sentence(
     monkeypatch.setattr(Translator, "load", load)
     done = tram("translate", stdin=b"A house.")
     assert done.code == 1
-    assert done.err == "tram: the memory of this machine is full; give less input or smaller settings\n"
+    assert done.err == "tram: out of memory; give less input or smaller settings\n"
