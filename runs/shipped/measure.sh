@@ -10,7 +10,7 @@ data=${1:?give the folder of the corpora} model=${2:?give a model folder} scores
 suites=$(dirname "$scores")
 mkdir -p "$scores"
 
-precision=(--precision int8) # that of the shipped model by default; twice as fast as float32
+precision=(--precision int8) # twice as fast as float32, the default
 
 evaluate() { # NAME FILES OPTION ...
     [ -e "$scores/$1.jsonl" ] || tram evaluate "$data/$2.en" "$data/$2.de" --model "$model" --no-perplexity "${precision[@]}" \

@@ -71,7 +71,8 @@ item's own context; chance is {chance:.1f}%.
 
 ## Scores
 
-Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE` (beam 5; intervals: bootstrap over documents):
+Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE --precision int8` (beam 5; intervals: bootstrap over
+documents). In float32, the default, they are up to 0.2 BLEU higher (`docs/SPEED.md`):
 
 {scores}
 

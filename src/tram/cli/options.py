@@ -117,7 +117,7 @@ Precision = Annotated[
     PrecisionKind | None,
     typer.Option(
         help="Arithmetic of the matrix products; int8 needs the native engine and is faster but less exact. By default "
-        "float32; int8 for the model that ships with tram, at a cost of less than 0.1 BLEU."
+        "float32."
     ),
 ]
 Threads = Annotated[

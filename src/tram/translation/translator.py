@@ -39,7 +39,7 @@ from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import Advance, DocumentRun, Remarks, check_pairs, check_sentences, search_parts
 from tram.translation.engines.base import Engine, weight_versions
-from tram.translation.engines.choice import Precision, check_engine, load_engine, runs_natively
+from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
@@ -54,8 +54,6 @@ MAX_PENALTY = 10.0  # with more, the power of a long translation is no number
 BEAM = 5
 BATCH = 32  # sentences, or documents, translated at once
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that ships with tram
-# The rule: int8 if it costs at most 0.1 s-BLEU; `tram export int8 --check` prints what it costs (docs/SPEED.md)
-SHIPPED_PRECISION: Precision = "int8"
 
 
 class Translator:
@@ -112,8 +110,7 @@ class Translator:
         beam, length_penalty: None: 5 and 1.0, or the defaults of an imported model.
         source, target: languages of a multilingual model.
         adapter: folder of `tram export adapter` with a context module for this model.
-        engine, precision, threads: see `engines.choice`. precision None: float32, except `SHIPPED_PRECISION` for the
-        model that ships with tram if the native engine runs it.
+        engine, precision, threads: see `engines.choice`. precision None: float32.
         """
         check_engine(engine, precision or "float32", threads)
         if path is None and not SHIPPED.exists():
@@ -148,10 +145,7 @@ class Translator:
         if rounded:
             translator._fingerprint = fingerprint(model), weight_versions(model)
         model.to(device, dtype)
-        if precision is None:
-            is_shipped = path is None and adapter is None
-            precision = SHIPPED_PRECISION if is_shipped and runs_natively(model, engine) else "float32"
-        translator.engine = load_engine(model, engine, precision, threads)
+        translator.engine = load_engine(model, engine, precision or "float32", threads)
         return translator
 
     def save(self, path: Path | str, precision: Precision = "float32") -> None:

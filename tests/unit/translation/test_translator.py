@@ -159,15 +159,13 @@ def test_without_a_path_the_model_that_ships_is_taken(
     assert tram("translate", "--precision", "float32", stdin=b"Tea!\n").out == f"{expected[0]}\n"
 
 
-def test_the_model_that_ships_runs_in_int8_where_the_native_engine_runs_it(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_models_run_in_float32_by_the_native_engine_where_there_is_one(
+    run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tram.translation.translator.SHIPPED", run / "train" / "model")
-    native = why_unavailable() is None
-    assert Translator.load().engine.name == ("native int8" if native else "torch")
-    assert Translator.load(precision="float32").engine.name == ("native" if native else "torch")
+    default = "native" if why_unavailable() is None else "torch"
+    assert Translator.load().engine.name == Translator.load(run).engine.name == default
     assert Translator.load(engine="torch").engine.name == "torch"
-    assert Translator.load(run).engine.name == ("native" if native else "torch"), "other models are not rounded"
 
 
 def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_path: Path, tram: Command) -> None:

@@ -54,12 +54,6 @@ def load_engine(
     return TorchEngine(model)
 
 
-def runs_natively(model: Transformer, engine: str = "auto") -> bool:
-    """Return whether `load_engine` returns the native engine for this model and this choice of an engine."""
-    native, _ = _native()
-    return engine != "torch" and native is not None and native.why_unsupported(model) is None
-
-
 def check_engine(engine: str, precision: str, threads: int | None = None) -> None:
     """Refuse names that no engine has, and numbers of threads that make no sense."""
     for what, value, known in (("engine", engine, EngineName), ("precision", precision, Precision)):
