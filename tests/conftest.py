@@ -215,6 +215,7 @@ def tram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     from tram.cli.main import main
 
     def call(*arguments: object, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr("tram.cli.main._leave", sys.exit)  # would end this process
         monkeypatch.setattr(sys, "argv", ["tram", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsys.readouterr()

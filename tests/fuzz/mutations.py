@@ -128,7 +128,7 @@ def damaged_value(draw: random.Random, value: Any) -> Any:  # noqa: PLR0911, PLR
             case 1:
                 return {(f"{name}x" if name == key else name): each for name, each in value.items()}
             case 2:
-                return {**value, draw.choice(["", "x", "\0", key * 2]): draw.choice(VALUES)}
+                return {**value, draw.choice(["", "x", "\0", str(key) * 2]): draw.choice(VALUES)}
             case 3:
                 return {**value, key: value[other], other: value[key]}
             case _:
