@@ -23,9 +23,7 @@ from tram.model.attention import Attention
 from tram.model.contexts.base import Context
 from tram.model.document_rows import DocumentRows, Numbers, SourceRows, ranges
 from tram.model.packing import Layout, Rectangles, Segments, by_length
-from tram.model.state import ContextState, Ragged, ragged
-
-DIGIT = 256  # numbers up to this are exact in every data type that a state may be stored in
+from tram.model.state import DIGIT, ContextState, Ragged, number_of, ragged
 
 
 class OpenSegment(Context):
@@ -43,7 +41,7 @@ class OpenSegment(Context):
     def carried(self, state: ContextState) -> list[list[int]]:
         """Return the lengths of the sentences in the open segment of each document."""
         digits = [rows.tolist() for rows in ragged(state["lengths"]).documents()]
-        return [[round(DIGIT * high + low) for high, low in rows] for rows in digits]
+        return [[number_of(high, low) for high, low in rows] for rows in digits]
 
     def follow(self, layout: Layout, state: ContextState, numbers: Numbers) -> tuple[Segments, ContextState]:
         """Return the position of the sentences in their segments, and the state after them."""

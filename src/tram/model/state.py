@@ -15,7 +15,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from tram.errors import InputError
+
 LENGTHS = "lengths"  # suffix of a stored ragged value's lengths
+DIGIT = 256  # numbers up to this are exact in every data type that a state may be stored in
+DAMAGED = "the state of the document is damaged; start the document again"
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,13 @@ class Ragged:
         for document, rows in zip(documents.tolist(), other.documents(), strict=True):
             parts[document] = rows
         return Ragged.of(parts)
+
+
+def number_of(high: float, low: float) -> int:
+    """Return the number that a state carries as two digits; refuse what no pass has written."""
+    if not (0 <= high <= DIGIT and 0 <= low < DIGIT and high == int(high) and low == int(low)):
+        raise InputError(DAMAGED)
+    return DIGIT * int(high) + int(low)
 
 
 Value = Tensor | Ragged

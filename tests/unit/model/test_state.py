@@ -1,11 +1,13 @@
 """What documents carry: select, join, put, save and load, for values of one row per document and for ragged ones."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import few
-from tram.model.state import Ragged, State
+from tram.errors import InputError
+from tram.model.state import Ragged, State, number_of
 
 lengths = st.lists(st.integers(0, 4), min_size=1, max_size=5)
 
@@ -79,3 +81,12 @@ def test_of_two_states_the_second_decides() -> None:
     assert (float(merged["a"]["M"]), float(merged["b"]["M"])) == (0.0, 1.0)
     assert same(merged.only(["b"]), other)
     assert not State.empty()
+
+
+@pytest.mark.parametrize(
+    "digits", [(-1.0, 0.0), (0.0, 256.0), (3e38, 0.0), (0.5, 0.0), (0.0, -2.0), (float("nan"), 0.0)]
+)
+def test_a_number_that_no_pass_has_written_is_damage(digits: tuple[float, float]) -> None:
+    assert number_of(2.0, 3.0) == 2 * 256 + 3
+    with pytest.raises(InputError, match="start the document again"):
+        number_of(*digits)

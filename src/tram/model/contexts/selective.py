@@ -29,13 +29,13 @@ from torch import Tensor, nn
 
 from tram.config import ModelConfig
 from tram.config.contexts import SelectiveConfig
+from tram.errors import InputError
 from tram.model.contexts.base import FirstPassContext, Result
 from tram.model.document_rows import CarriedAndNew, Numbers
 from tram.model.layers import FeedForward
 from tram.model.packing import Layout
-from tram.model.state import ContextState, Ragged, ragged, tensor
+from tram.model.state import DAMAGED, DIGIT, ContextState, Ragged, number_of, ragged, tensor
 
-DIGIT = 256  # numbers up to this are exact in every data type that a state may be stored in
 SCORES = 1 << 22  # of words, that one step of whole documents computes at once
 
 
@@ -195,7 +195,10 @@ class Selective(FirstPassContext):
     def known(state: ContextState) -> "list[list[Sentence]]":
         """Return the sentences of each document."""
         rows = [each.tolist() for each in ragged(state["sentences"]).documents()]
-        return [[Sentence(round(DIGIT * high + low), bool(read)) for high, low, read in each] for each in rows]
+        found = [[Sentence(number_of(high, low), bool(read)) for high, low, read in each] for each in rows]
+        if [sum(each.words for each in document) for document in found] != ragged(state["words"]).lengths.tolist():
+            raise InputError(DAMAGED)
+        return found
 
     def counted(self, documents: "list[list[Sentence]]") -> Ragged:
         """Return the sentences of each document in the form in which they are carried."""
