@@ -18,7 +18,17 @@ from random import Random
 from typing import Any
 
 import yaml
-from everyday import ACCUSATIVE, ENGLISH, NOMINATIVE, Pair, entries, without_notes
+from everyday import (
+    ACCUSATIVE,
+    ENGLISH,
+    NOMINATIVE,
+    Pair,
+    capitalised,
+    entries,
+    is_formal,
+    with_article,
+    without_notes,
+)
 
 from tram.data.corpus import ParallelDocument, read_documents, write_parallel
 
@@ -95,8 +105,7 @@ def made_of_dictionary(nouns: list[Noun], verbs: list[Verb], states: dict[str, s
     """Return a sentence with a noun of the dictionary, and perhaps a verb."""
     noun, verb = random.choice(nouns), random.choice(verbs)
     article = random.randrange(len(ENGLISH))
-    english = ENGLISH[article] if ENGLISH[article] != "a" or noun.english[0] not in "aeiou" else "an"
-    source, subject = f"{english} {noun.english}", f"{NOMINATIVE[noun.gender][article]} {noun.german}"
+    source, subject = with_article(article, noun.english), f"{NOMINATIVE[noun.gender][article]} {noun.german}"
     state, german_state = random.choice(list(states.items()))
     pairs = [
         (f"{source} is {state}.", f"{subject} ist {german_state}."),
@@ -105,7 +114,7 @@ def made_of_dictionary(nouns: list[Noun], verbs: list[Verb], states: dict[str, s
     ]
     if noun.gender != "m" or not WEAK.search(noun.german):
         target = f"{ACCUSATIVE[noun.gender][article]} {noun.german}"
-        formal = target[0] == "I" if english == "your" else random.random() < 0.5
+        formal = is_formal(source, target, random)
         pairs += 2 * [
             (f"She has {verb.english_participle} {source}.", f"Sie hat {target} {verb.german_participle}."),
             (f"We want to {verb.english} {source}.", f"Wir wollen {target} {verb.german}."),
@@ -113,8 +122,7 @@ def made_of_dictionary(nouns: list[Noun], verbs: list[Verb], states: dict[str, s
             (f"{source} was {verb.english_participle}.", f"{subject} wurde {verb.german_participle}."),
             (f"Did you see {source}?", f"{'Haben Sie' if formal else 'Hast du'} {target} gesehen?"),
         ]
-    source, target = random.choice(pairs)
-    return source[0].upper() + source[1:], target[0].upper() + target[1:]
+    return capitalised(random.choice(pairs))
 
 
 def well_known(corpora: Iterable[Path]) -> set[str]:

@@ -38,30 +38,46 @@ SENTENCE = re.compile(r"[A-ZÄÖÜ][\w\s.,;:?!'’\"„“”%&€$°–-]*[.?!]
 PLACEHOLDER = re.compile(r"\b(jd[mns]?|etw|sb|sth)\.|\.\.\.")
 
 
+def with_article(number: int, noun: str) -> str:
+    """Return an English noun with the article of this number."""
+    article = ENGLISH[number]
+    return f"{'an' if article == 'a' and noun[0] in 'aeiou' else article} {noun}"
+
+
+def is_formal(source: str, german: str, random: Random) -> bool:
+    """Return whether "you" is *Sie*: as the German possessive shows, otherwise by chance."""
+    return german[0] == "I" if source.startswith("your ") else random.random() < 0.5
+
+
+def capitalised(pair: Pair) -> Pair:
+    """Return both sides with a capital at their start."""
+    source, target = (side[0].upper() + side[1:] for side in pair)
+    return source, target
+
+
 def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     """Return a sentence with an everyday noun."""
     gender = random.choice("mfn")
     noun, german = random.choice(list(words["nouns"][gender].items()))
     article = random.randrange(len(ENGLISH))
-    english = ENGLISH[article] if ENGLISH[article] != "a" or noun[0] not in "aeiou" else "an"
+    thing = with_article(article, noun)
     subject, object_ = NOMINATIVE[gender][article], ACCUSATIVE[gender][article]
     state, german_state = random.choice(list(words["states"].items()))
     place, german_place = random.choice(list(words["places"].items()))
     action, german_action = random.choice(list(words["actions"].items()))
     verb, german_verb = random.choice((("is", "ist"), ("was", "war")))
-    formal = object_[0] == "I" if english == "your" else random.random() < 0.5
-    see = "Sehen Sie" if formal else "Siehst du"
-    source, target = random.choice(
+    see = "Sehen Sie" if is_formal(thing, object_, random) else "Siehst du"
+    pair = random.choice(
         (
-            (f"{english} {noun} {verb} {state}.", f"{subject} {german} {german_verb} {german_state}."),
-            (f"{english} {noun} {verb} {place}.", f"{subject} {german} {german_verb} {german_place}."),
-            (f"I have {action} {english} {noun}.", f"Ich habe {object_} {german} {german_action}."),
-            (f"We need {english} {noun}.", f"Wir brauchen {object_} {german}."),
-            (f"Where is {english} {noun}?", f"Wo ist {subject} {german}?"),
-            (f"Can you see {english} {noun} {place}?", f"{see} {object_} {german} {german_place}?"),
+            (f"{thing} {verb} {state}.", f"{subject} {german} {german_verb} {german_state}."),
+            (f"{thing} {verb} {place}.", f"{subject} {german} {german_verb} {german_place}."),
+            (f"I have {action} {thing}.", f"Ich habe {object_} {german} {german_action}."),
+            (f"We need {thing}.", f"Wir brauchen {object_} {german}."),
+            (f"Where is {thing}?", f"Wo ist {subject} {german}?"),
+            (f"Can you see {thing} {place}?", f"{see} {object_} {german} {german_place}?"),
         )
     )
-    return source[0].upper() + source[1:], target[0].upper() + target[1:]
+    return capitalised(pair)
 
 
 def letter_phrase(words: dict[str, Any], random: Random) -> Pair:

@@ -266,7 +266,7 @@ def _tokenise_chunk(task: tuple[tuple[str, str, str, bool], list[DocumentSides]]
         sides = []
         for side, (language, sentences) in enumerate(zip(languages, document, strict=True)):
             result.cut += sum(len(sentence) > MAX_CHARACTERS for sentence in sentences)
-            marks, sentences = _without_marks([sentence[:MAX_CHARACTERS] for sentence in sentences])
+            marks, sentences = _split_marks([sentence[:MAX_CHARACTERS] for sentence in sentences])
             if pipeline == "moses":
                 script = moses(str(language))
                 tokens = [script.tokenize(script.normalize(sentence)) for sentence in sentences]
@@ -378,7 +378,7 @@ def _encode_chunk(
     text = _load_pipeline(*pipeline)
 
     def ids(sentences: list[str], side: Side) -> list[list[int]]:
-        marks, sentences = _without_marks(sentences)
+        marks, sentences = _split_marks(sentences)
         if text.pipeline == "moses":
             sentences = _truecased(text.truecaser(side), sentences)
         encoded = text.subwords(side).encode_batch(sentences)
@@ -398,7 +398,7 @@ def _encode_chunk(
 # Helpers.
 
 
-def _without_marks(sentences: list[str]) -> tuple[list[str], list[str]]:
+def _split_marks(sentences: list[str]) -> tuple[list[str], list[str]]:
     """Return the mark of history, or nothing, before each sentence, and the sentences without it."""
     marks = [sentence[:1] if sentence.startswith(HISTORY) else "" for sentence in sentences]
     return marks, [sentence[len(mark) :] for mark, sentence in zip(marks, sentences, strict=True)]
