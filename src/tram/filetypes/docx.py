@@ -146,8 +146,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     if options.target_language is not None and STYLES in package.parts:  # they say what language most text is in
         texts[STYLES] = package.read_xml(STYLES)
         parts.append(Part(texts[STYLES].text, []))
-    write = package.writer(texts)
-    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
+    return PartsDocument([parts], package.writer(texts, lambda text: _in_language(text, options)))
 
 
 def _in_language(text: str, options: ReadOptions) -> str:

@@ -100,8 +100,7 @@ def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:
     names: list[str] = [part for part in ("content.xml", "styles.xml") if part in package.parts]
     texts = {part: package.read_xml(part) for part in names}
     parts = [OdtPart(text.text, parse_xml(text.name, text.text), options) for text in texts.values()]
-    write = package.writer(texts)
-    return PartsDocument([parts], lambda written: write([_in_language(text, options) for text in written]))
+    return PartsDocument([parts], package.writer(texts, lambda text: _in_language(text, options)))
 
 
 def _in_language(text: str, options: ReadOptions) -> str:

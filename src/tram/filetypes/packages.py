@@ -101,12 +101,15 @@ class Package:
         """Return the text of an XML part."""
         return decode_xml(f"{self.name} ({part})", self.read(part))
 
-    def writer(self, texts: dict[str, Decoded]) -> Callable[[list[str]], bytes]:
-        """Return a function that makes a package of new texts of parts, given in the order of `texts`."""
+    def writer(self, texts: dict[str, Decoded], finish: Callable[[str], str] = str) -> Callable[[list[str]], bytes]:
+        """Return a function that makes a package of new texts of parts, given in the order of `texts`.
+
+        finish: a last change to every new text.
+        """
 
         def write(written: list[str]) -> bytes:
             pairs = zip(texts.items(), written, strict=True)
-            return self.write({part: old.encode(new, references=True) for (part, old), new in pairs})
+            return self.write({part: old.encode(finish(new), references=True) for (part, old), new in pairs})
 
         return write
 
