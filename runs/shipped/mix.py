@@ -28,14 +28,14 @@ from tram.progress import Progress
 from tram.text.held_out import held_out_sentence
 from tram.text.special_ids import HISTORY
 
-SPLICED = {"pronouns": 6_000, "address": 3_000, "terms": 600}  # documents of each kind
-REAL = {"opendocs": 2_400, "europarl-direct": 700, "dialogue": 900, "prose": 700}  # windows of each corpus
-THREADED = {"opendocs": 800, "europarl-direct": 300, "dialogue": 700, "prose": 600}  # windows with spliced sentences
-PASSAGES = 4_500  # that end with a pronoun
+SPLICED = {"pronouns": 2_400, "address": 2_000, "terms": 400}  # documents of each kind
+REAL = {"opendocs": 1_500, "europarl-direct": 350, "dialogue": 450, "prose": 450}  # windows of each corpus
+THREADED = {"opendocs": 400, "europarl-direct": 150, "dialogue": 350, "prose": 300}  # windows with spliced sentences
+PASSAGES = 1_500  # that end with a pronoun
 HISTORY_SHARE = 0.5  # of the real windows, and of the sentences in these, are read as the model translates them
 PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
-GENERATED = 700  # documents
+GENERATED = 300  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOWS = (12, 24, 60)  # sentences; all corpora are cut into windows of each of these sizes
 SHORT_WINDOW = 12  # sentences, to which spliced ones are added
@@ -127,7 +127,7 @@ def translated(windows: list[ParallelDocument], random: Random) -> Iterator[Para
 
 def main(data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
-    random = Random(8)
+    random = Random(9)
     generated = read_parallel(folder / "generated" / "train.en", folder / "generated" / "train.de")
     first = slice(GENERATED_SENTENCES)
     mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED)]

@@ -2,9 +2,9 @@
 
 python runs/shipped/scores.py DATA FOLDER docs/results.json
 
-FOLDER/scores/RUN holds what measure.sh wrote of each run. Scores with intervals; paired tests of each memory, and of
-all seeds together, against the control, which is the sentence model that they have in common; form of address and
-terms; suites; the cost of each run.
+FOLDER/scores/RUN holds what measure.sh wrote of each run. Scores with intervals; paired tests of each run, and of all
+memories together, against the control, the sentence model finetuned as long; form of address and terms; suites; the cost
+of each run.
 Runs and sets that do not exist yet are left out, so this can be run at any time.
 """
 
@@ -23,8 +23,8 @@ from tram.evaluation.metrics import Documents, Score, score_systems
 from tram.files import write_json
 from tram.text.pipeline import TextPipeline
 
-CONTROL = "sentence"
-RUNS = (CONTROL, "memory-1", "memory-2")
+CONTROL = "control"
+RUNS = ("sentence", CONTROL, "memory-1", "memory-2")
 SUITES = ("agreement", "inside", "contrapro", "pronouns", "formality")
 
 
@@ -74,23 +74,17 @@ def result_file(scores: Path, run: str, test: TestSet, suffix: str) -> Path:
     return scores / run / f"{name}{suffix}"
 
 
-def cost(*stages: Path) -> dict[str, Any] | None:
-    """Return updates, tokens and seconds of consecutive stages, and the best held-out loss of the last one."""
-    finished = [stage for stage in stages if (stage / "model").exists()]
-    if not finished:
+def cost(stage: Path) -> dict[str, Any] | None:
+    """Return updates, tokens, seconds and the best held-out loss of a finished stage; None of any other."""
+    if not (stage / "model").exists():
         return None
-    ends = [last_update(stage) for stage in finished]
-    losses = [line["held_loss"] for line in read_metrics(finished[-1] / "metrics.jsonl") if "held_loss" in line]
-    return {key: sum(end[key] for end in ends) for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
-
-
-def memory_stages(folder: Path, run: str) -> list[Path]:
-    """Return the trainings of a memory, one after the other: memory-1, and memory-1b where it was trained further."""
-    return [trained / "finetune" for trained in sorted((folder / "trained").glob(f"{run}*"))]
+    end = last_update(stage)
+    losses = [line["held_loss"] for line in read_metrics(stage / "metrics.jsonl") if "held_loss" in line]
+    return {key: end[key] for key in ("update", "tokens", "seconds")} | {"held_loss": min(losses)}
 
 
 def beside_control(found: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every run with a memory, its value and that of the control, where both exist."""
+    """Yield every other run, its value and that of the control, where both exist."""
     for run, value in found.items():
         if run != CONTROL and CONTROL in found:
             yield run, value, found[CONTROL]
@@ -127,7 +121,7 @@ def score_set(test: TestSet, data: Path, scores: Path, text: TextPipeline) -> di
         }
         for result in score_systems(list(translations.items()), [references], sources, text)
     }
-    pairs = [(own, control) for _, own, control in beside_control(translations)]
+    pairs = [(own, control) for run, own, control in beside_control(translations) if run.startswith("memory")]
     together = None
     if len(pairs) > 1:  # a document is drawn together with its translations by all seeds
         own, control = ([list(chain(*parts)) for parts in zip(*side, strict=True)] for side in zip(*pairs, strict=True))
@@ -187,7 +181,7 @@ def measure(data: Path, folder: Path) -> dict[str, Any]:
     text = TextPipeline.load(folder / "documents")
     sets = {name: score_set(test, data, scores, text) for name, test in SETS.items()}
     return {
-        "costs": {run: found for run in RUNS if (found := cost(*memory_stages(folder, run)))},
+        "costs": {run: found for run in RUNS if (found := cost(folder / "trained" / run / "finetune"))},
         "sets": {name: found for name, found in sets.items() if found},
         "suites": suites(scores),
     }

@@ -14,7 +14,7 @@ from scores import RUNS, SETS
 from tram.analysis.report import markdown_table, wrap_markdown
 from tram.files import write_text
 
-KINDS = {"sentence": "(a) sentence model", "memory": "(b) memory"}
+KINDS = {"sentence": "(a) sentence model", "control": "(b) control", "memory": "(c) memory"}
 PAPER = """\
 | paper, transformer-base | TED s-BLEU | d-BLEU | News s-BLEU | d-BLEU | Europarl s-BLEU | d-BLEU |
 |---|---|---|---|---|---|---|
@@ -104,15 +104,15 @@ def training_table(costs: dict[str, Any]) -> str:
 
 
 def score_table(results: dict[str, Any]) -> str:
-    """Return the scores of all runs on a set, with their tests against (a)."""
+    """Return the scores of all runs on a set, with their tests against (b)."""
     rows, header = [], []
     for run, found in in_order(results["runs"]):
         header = [score["name"] for score in found["scores"]]
         cells = [interval(score) for score in found["scores"]]
         rows.append([title(run), *cells, difference_text(found["from_control"])])
-    table = markdown_table(["run", *header, "s-BLEU against (a)"], rows)
+    table = markdown_table(["run", *header, "s-BLEU against (b)"], rows)
     if results["together"]:
-        table += f"\n\nAll seeds together, s-BLEU of (b) against (a): {difference_text(results['together'])}."
+        table += f"\n\nAll seeds together, s-BLEU of (c) against (b): {difference_text(results['together'])}."
     return table
 
 
@@ -133,7 +133,7 @@ def address_table(measures: dict[str, Any]) -> str | None:
         )
     if not rows:
         return None
-    header = ["form of address, %", "agreement", "balanced", "first", "consistency", "balanced against (a)"]
+    header = ["form of address, %", "agreement", "balanced", "first", "consistency", "balanced against (b)"]
     note = (
         f"Most frequent form {percent(reference['majority'])}%, same form as the reference's previous one "
         f"{percent(reference['previous'])}%, consistency of the reference {percent(reference['consistency'])}%."
@@ -150,7 +150,7 @@ def suite_table(suite: str, runs: dict[str, Any]) -> str:
         for name, shares in suite_rows(suite, found):
             cells = [percent(shares[context]) if context in shares else "–" for context in CONTEXTS]
             rows.append([title(run), name, *cells, difference_text(compared, 100, 1) if name == row else ""])
-    return markdown_table(["run", "items", "own context", "another's", "none", "own against (a), points"], rows)
+    return markdown_table(["run", "items", "own context", "another's", "none", "own against (b), points"], rows)
 
 
 def suite_rows(suite: str, found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

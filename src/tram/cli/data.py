@@ -8,6 +8,7 @@ import typer
 
 from tram.cli.console import pairs, report
 from tram.cli.options import CorpusFormat, Json, SourceCode, TargetCode, finite
+from tram.text.special_ids import HISTORY
 
 
 class Pipeline(StrEnum):
@@ -46,7 +47,12 @@ def prepare(
     ] = None,
     merges: Annotated[int, typer.Option(min=0, max=1_000_000, help="Number of BPE merges to learn.")] = 30_000,
     reserved: Annotated[
-        bool, typer.Option("--reserved", help="Add ids for sentence separators, copied spans and masked words.")
+        bool,
+        typer.Option(
+            "--reserved",
+            help="Add ids for sentence separators, copied spans, masked words, and target sentences that are only "
+            f"history: these begin with U+{ord(HISTORY):X}; the context reads them, and the loss leaves them out.",
+        ),
     ] = False,
     pipeline: Annotated[
         Pipeline, typer.Option(help="moses: normalise, tokenise, truecase. raw: text as it is.")
