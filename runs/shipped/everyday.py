@@ -60,6 +60,8 @@ def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     gender = random.choice("mfn")
     noun, german = random.choice(list(words["nouns"][gender].items()))
     article = random.randrange(len(ENGLISH))
+    if ENGLISH[article] == "a" and noun in words["uncountable"]:
+        article = ENGLISH.index("the")
     thing = with_article(article, noun)
     subject, object_ = NOMINATIVE[gender][article], ACCUSATIVE[gender][article]
     state, german_state = random.choice(list(words["states"].items()))

@@ -3,8 +3,8 @@
 python runs/shipped/scores.py DATA FOLDER docs/results.json
 
 FOLDER/scores/RUN holds what measure.sh wrote of each run. Scores with intervals; paired tests of each run, and of all
-memories together, against the control, the sentence model finetuned as long; form of address and terms; suites; the cost
-of each run.
+memories together, against the control, the sentence model finetuned as long; form of address and terms; suites; the
+cost of each run.
 Runs and sets that do not exist yet are left out, so this can be run at any time.
 """
 

@@ -1,7 +1,6 @@
 """Mining of aligned corpora for the sentences that splicing can use, in one pass."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,18 +14,17 @@ from tram.splice.dictionary import Dictionary
 from tram.splice.genders import GenderLexicon, NounCounts, has_slip
 from tram.splice.pronouns import PronounSentences
 from tram.splice.rules import Rules
+from tram.splice.spelling import Spelling
 from tram.splice.terms import Term, find_terms
 from tram.splice.words import Pair, Tokenized
 from tram.text.held_out import held_out_noun, held_out_sentence
 
 TARGET_LONGER = 1.2  # maximum length of a translation relative to its source
 LEAST_CHARACTERS = 8
-LEAST_OCCURRENCES = 3  # minimum occurrences of a lower-case word that is taken to be spelt correctly
-LEAST_VOCABULARY = 50_000  # in a smaller vocabulary, rare words are not evidence of misspellings
 # A whole sentence without code, markup, menus or lists.
 _WHOLE = re.compile(r"[\"„»“'‚›]?\w[^<>{}|=\\/@#*~_^$\[\]\t%−→›:;]*[^\s(?!][.!?…][\"“«”'‘‹]?")
+_JOINED = re.compile(r"[a-zäöüß][.!?][A-ZÄÖÜ]")  # two sentences without a blank between them
 _QUOTES, _SOURCE_QUOTES = '"„“”»«‚‘‹›', '"“”'
-_LOWER_CASE = re.compile(r"\b[a-zäöüß]{2,}\b")
 
 Advance = Callable[[int], object]
 
@@ -41,23 +39,6 @@ class Mined:
     bystanders: Bystanders = field(default_factory=Bystanders)
     address: AddressSentences = field(default_factory=AddressSentences)
     terms: list[Term] = field(default_factory=list)
-
-
-class Spelling:
-    """Detection of probable misspellings: words that are rare in a large corpus."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-
-    def add(self, sentence: str) -> None:
-        """Count the words of a target sentence."""
-        self._counts.update(_LOWER_CASE.findall(sentence))
-
-    def is_doubtful(self, sentence: str) -> bool:
-        """Return whether a sentence has a word in lower case that is very rare; False in a small corpus."""
-        if len(self._counts) < LEAST_VOCABULARY:
-            return False
-        return any(self._counts[word] < LEAST_OCCURRENCES for word in _LOWER_CASE.findall(sentence))
 
 
 def read_pairs(
@@ -84,7 +65,9 @@ def read_pairs(
 def _is_usable(source: str, target: str, max_characters: int) -> bool:
     if not LEAST_CHARACTERS <= len(source) <= max_characters or len(target) > TARGET_LONGER * max_characters:
         return False
-    if not _WHOLE.fullmatch(source) or not _WHOLE.fullmatch(target) or target.lstrip(_QUOTES)[0].islower():
+    if not _WHOLE.fullmatch(source) or not _WHOLE.fullmatch(target) or _JOINED.search(target):
+        return False
+    if target.lstrip(_QUOTES)[0].islower():
         return False
     quotes = sum(map(source.count, _SOURCE_QUOTES)), sum(map(target.count, _QUOTES))
     return quotes[0] % 2 == quotes[1] % 2 == 0  # otherwise it is part of a longer quotation
@@ -107,24 +90,29 @@ def mine(
         tokens = Tokenized(pair)
         dictionary.add(tokens)
         mined.forms.learn(tokens)
-        if not spelling.is_doubtful(pair.target) and not has_slip(tokens, rules, mined.lexicon):
+        if not spelling.has_rare_word(pair.target) and not has_slip(tokens, rules, mined.lexicon):
             usable.append(pair)
     for pair in usable:
-        _sort(mined, pair, rules, dictionary)
+        _sort(mined, pair, rules, dictionary, spelling)
         advance(1)
     if "terms" in kinds:
         mined.terms = find_terms(usable, dictionary, rules)
     return mined
 
 
-def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary) -> None:
-    """Add a pair to all uses that it is suitable for."""
+def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary, spelling: Spelling) -> None:
+    """Add a pair to all uses that it is suitable for.
+
+    Of sentences that address someone and of bystanders there are enough to leave out all with a doubtful word pair.
+    """
     tokens = Tokenized(pair)
     form = mined.forms.of(pair)
-    mined.address.add(tokens, form, rules)
+    doubtful = spelling.has_lone_pair(pair.target)
+    if not doubtful:
+        mined.address.add(tokens, form, rules)
     antecedent = find_antecedent(tokens, rules, mined.lexicon, dictionary)
     held_out = antecedent is not None and held_out_noun(antecedent.noun)
-    if form is None and not held_out:
+    if form is None and not held_out and not doubtful:
         mined.bystanders.add(tokens, rules)
     if antecedent is None:
         if (anaphor := find_anaphor(tokens, rules)) and not held_out_sentence(pair.source):

@@ -16,7 +16,8 @@ from tram.splice.rules import Rules
 from tram.splice.words import Pair
 
 MOST_PER_NOUN = 20  # maximum number of sentences, so that frequent nouns do not dominate
-SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpus
+SAME_CORPUS = 0.7  # share of the anaphors that come from the antecedent's corpus,
+LEAST_ANAPHORS = 100  # if it has as many different ones
 ASIDES = 0.4  # share of the threads with sentences in between that name other things
 EXPLETIVES = 0.12  # share of the threads with an expletive "it"
 # How many sentences of a kind a document has, and how often.
@@ -130,12 +131,13 @@ def _by_gender(antecedents: Sequence[Antecedent], random: Random) -> dict[Gender
 
 
 def _by_corpus(anaphors: Sequence[Anaphor]) -> dict[int | None, list[Anaphor]]:
-    """Return anaphors by corpus; None: all."""
+    """Return different anaphors by corpus, without corpora that have few; None: all."""
+    different = {(anaphor.pair.source, anaphor.pair.target): anaphor for anaphor in anaphors}
     result: dict[int | None, list[Anaphor]] = defaultdict(list)
-    for anaphor in anaphors:
+    for anaphor in different.values():
         result[anaphor.pair.corpus].append(anaphor)
         result[None].append(anaphor)
-    return dict(result)
+    return {corpus: found for corpus, found in result.items() if corpus is None or len(found) >= LEAST_ANAPHORS}
 
 
 def _drawn(random: Random, shares: Sequence[tuple[int, float]]) -> int:
