@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scores import cost, memory_stages
+from scores import cost
 
 from tram.analysis.report import markdown_table, wrap_markdown
 from tram.files import write_text
@@ -34,11 +34,10 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-Earlier versions of this model were trained on 35 million target tokens of the corpora below and of generated and
-spliced documents (`docs/LOG.md`). From the last of them the sentence model was trained on {base_tokens:.1f} million
-more in {base_hours:.1f} hours on one core of a CPU, then the memory alone, with the sentence model frozen, on
-{tokens:.1f} million in {hours:.1f} hours (`runs/shipped/ship.sh`): windows and passages of real documents, documents
-put together from real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`).
+Earlier versions of this model were trained on 45 million target tokens of the corpora below and of generated and
+spliced documents (`docs/LOG.md`). From the last of them all weights were trained on {tokens:.1f} million more in
+{hours:.1f} hours on one core of a CPU (`runs/shipped/ship.sh`): windows and passages of real documents, documents put
+together from real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`).
 `ATTRIBUTION.md` names the works.
 
 - **opendocs**: documents of free software projects in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX),
@@ -153,10 +152,9 @@ def address_paragraph(scores: Path) -> str:
 def card(folder: Path, model: Path) -> str:
     """Return the card as Markdown."""
     about = read_model_file(model).model
-    memory, training, base = about.memory, cost(*memory_stages(folder, RUN)), cost(*sorted(folder.glob("base*/train")))
+    memory, training = about.memory, cost(folder / "trained" / RUN / "finetune")
     assert memory is not None, "the model that ships has a memory"
     assert training is not None, f"{RUN} is not trained yet"
-    assert base is not None, "its sentence model is not trained yet"
     scores = folder / "scores" / RUN
     table, signatures = score_table(scores)
     overall = read_scores(scores, "contrapro")["overall"]
@@ -175,8 +173,6 @@ def card(folder: Path, model: Path) -> str:
         signatures=signatures,
         chance=100 * overall["chance"],
         contrapro=f"{interval(overall | {'value': overall['accuracy']})}% correct",
-        base_tokens=base["tokens"] / 1e6,
-        base_hours=base["seconds"] / 3600,
         tokens=training["tokens"] / 1e6,
         hours=training["seconds"] / 3600,
     )
