@@ -82,14 +82,22 @@ def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     return capitalised(pair)
 
 
-def letter_phrase(words: dict[str, Any], random: Random) -> Pair:
-    """Return a salutation, the end of a letter, or another of its usual sentences."""
-    gender = random.choice(("any", "f", "m"))
-    source, target = random.choice(list(words["letters"][gender].items()))
-    names = {"surname": random.choice(words["names"]["surnames"])}
-    if gender != "any":
-        names["name"] = random.choice(words["names"][gender])
+def letter_part(words: dict[str, Any], form: str, part: str, random: Random) -> Pair:
+    """Return a salutation, phrase or closing of a letter with a form of address (T or V)."""
+    source, target = random.choice(list(words["letters"][form][part].items()))
+    names = {kind: random.choice(found) for kind, found in words["names"].items()}
     return source.format(**names), target.format(**names)
+
+
+def letter_phrase(words: dict[str, Any], random: Random) -> Pair:
+    """Return any part of a letter."""
+    form = random.choice(list(words["letters"]))
+    return letter_part(words, form, random.choice(list(words["letters"][form])), random)
+
+
+def everyday_words() -> dict[str, Any]:
+    """Return the words of everyday.yaml."""
+    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def without_notes(text: str) -> str:
@@ -119,7 +127,7 @@ def examples(dictionary: Path) -> Iterator[Pair]:
 def main(out_source: str, out_target: str, dictionary: str | None = None) -> None:
     """Write the pairs, each a document of its own."""
     random = Random(4)
-    words = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    words = everyday_words()
     pairs = list(dict.fromkeys(made_of_words(words, random) for _ in range(SENTENCES)))
     pairs += [letter_phrase(words, random) for _ in range(PHRASES)]
     if dictionary is not None:

@@ -5,18 +5,22 @@ python runs/shipped/mix.py DATA FOLDER          FOLDER: that of ship.sh; writes 
 Most documents are spliced or generated, so that each update has many words that only the context decides; most words
 are those of real windows, from which the memory learns what kind of text it reads. Windows whose sentences address the
 reader in one form are favoured, and passages that end with a pronoun whose gender an earlier sentence decides are taken
-from real documents (`tram suite pronouns`). Spliced sentences inside real windows teach the memory to follow a thing
-that is brought up in the middle of a document.
+from real documents (`tram suite pronouns`). Letters begin with a salutation and end with a closing, which the corpora
+lack. Spliced sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a
+document.
 
 In half of the real windows about half of the target sentences are translations by the model that ships with tram. The
 memory reads them, and they have no loss (`special_ids.HISTORY`), so that it learns from histories such as it will meet.
 """
 
+import re
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
+
+from everyday import everyday_words, letter_part
 
 from tram import Translator
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
@@ -35,6 +39,9 @@ PASSAGES = 1_500  # that end with a pronoun
 HISTORY_SHARE = 0.5  # of the real windows, and of the sentences in these, are read as the model translates them
 PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
+LETTERS = 600  # a salutation, spliced documents with its form of address, and a closing
+SPEECH = re.compile(r"\b(Mr|Mrs|Ms|Madam|Sir|President|Commissioner|my friend|kid|Brother|Father)\b", re.IGNORECASE)
+SEVERAL = re.compile(r"\b(ihr|[Ee]uch|[Ee]uer|[Ee]ure\w*)\b")  # more than one person is addressed
 GENERATED = 300  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOWS = (12, 24, 60)  # sentences; all corpora are cut into windows of each of these sizes
@@ -104,6 +111,25 @@ def with_threads(window: ParallelDocument, threads: list[ParallelDocument], rand
     return document_of(pairs) if len(set(address_forms(pairs))) < 2 else None
 
 
+def letters(
+    address: list[ParallelDocument], pronouns: list[ParallelDocument], random: Random
+) -> Iterator[ParallelDocument]:
+    """Yield letters: what they say is put together from spliced documents that call nobody by another name."""
+    words = everyday_words()
+    bodies: dict[str, list[Pairs]] = {form: [] for form in words["letters"]}
+    for pairs in map(pairs_of, address):
+        forms = set(address_forms(pairs))
+        if len(forms) == 1 and not any(SPEECH.search(source) or SEVERAL.search(target) for source, target in pairs):
+            bodies[forms.pop()].append(pairs)
+    neutral = [pairs for pairs in map(pairs_of, pronouns) if not address_forms(pairs)]
+    while True:
+        form = random.choice(list(bodies))
+        body = [random.choice(bodies[form]), random.choice(neutral)]
+        random.shuffle(body)
+        opening, phrase, closing = (letter_part(words, form, part, random) for part in words["letters"][form])
+        yield document_of([opening, *chain(*body), phrase, closing])
+
+
 def with_history(window: ParallelDocument, translation: list[str], random: Random) -> ParallelDocument:
     """Replace some target sentences by translations that are read and have no loss."""
     targets = [
@@ -136,7 +162,11 @@ def main(data: Path, folder: Path) -> None:
         mix += random.sample(found, min(count, len(found)))
     found = list(passages(folder / "pronouns.jsonl", random))
     mix += random.sample(found, min(PASSAGES, len(found)))
-    spliced = list(read_parallel(folder / "spliced" / "pronouns.en", folder / "spliced" / "pronouns.de"))
+    spliced, address = (
+        list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
+        for name in ("pronouns", "address")
+    )
+    mix += islice(letters(address, spliced, random), LETTERS)
     real: list[ParallelDocument] = []
     for name, count in REAL.items():
         corpus = list(read_parallel(data / name / "train.en.xz", data / name / "train.de.xz"))

@@ -50,8 +50,8 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
         train.updates="$BASE_UPDATES"
     [ -e "$out/start" ] || python runs/shipped/start.py "$start" "$out/start" --base "$out/base"
 fi
-[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=16000,address=8000,terms=9000 --seed 3
-[ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 22
+[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=16000,address=8000,terms=9000 --seed 7
+[ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 24
 if [ ! -e "$out/pronouns.jsonl" ]; then # real passages that end with a pronoun
     more=()
     for corpus in "${corpora[@]:1}"; do more+=(--add "$data/$corpus/train.en.xz,$data/$corpus/train.de.xz"); done
