@@ -48,7 +48,8 @@ class Spelling:
 
 
 def _pairs(sentence: str) -> set[int]:
-    return {_hash(f"{one} {other}") for one, other in pairwise(words(sentence.lower()))}
+    """Return hashes of the word pairs; the first word, whose capital says nothing, in lower case."""
+    return {_hash(f"{one} {other}") for one, other in pairwise(words(sentence[:1].lower() + sentence[1:]))}
 
 
 def _hash(text: str) -> int:

@@ -33,6 +33,7 @@ def spelling(monkeypatch: pytest.MonkeyPatch) -> Spelling:
 def test_a_pair_of_words_needs_another_sentence_as_evidence(spelling: Spelling) -> None:
     assert not spelling.has_lone_pair("Wie konntet ihr entkommen?")
     assert spelling.has_lone_pair("Wir konntet ihr entkommen?")  # no sentence has "wir konntet"
+    assert spelling.has_lone_pair("Wie konntet Ihr entkommen?")  # capitals count, but for the first word
     assert spelling.has_lone_pair("Wir gehen.")  # a sentence that occurs twice is no evidence for itself
 
 
