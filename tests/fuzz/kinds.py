@@ -103,7 +103,8 @@ class Models(WithText):
     def use(self, draw: random.Random) -> None:
         settings = draw.choice([{}, {"engine": "torch"}, {"dtype": torch.float16}, {"precision": "int8"}])
         translator = Translator.load(self.bad, beam=2, **settings)
-        assert len(translator.translate([SENTENCE, "", "No."])) == 3
+        translator.guards = draw.random() < 0.2  # which repeat most searches of such a model
+        assert len(translator.translate([SENTENCE, ""])) == 2
 
 
 class States(WithText):
