@@ -251,14 +251,13 @@ class Checkpoints(WithText):
             stage = config.train or config.finetune
             assert stage is not None
             self.trainers[self.chosen] = Trainer(config, stage, self.data, self.bad)
-        trainer = self.trainers.pop(self.chosen)
+        trainer = self.trainers[self.chosen]  # whatever is left in it of another case must not matter
         if draw.random() < 0.5:  # nothing to fall back on
             for oldest in sorted(self.bad.glob("checkpoints/*"))[:1]:
                 shutil.rmtree(oldest, ignore_errors=True)
         trainer.resume()
         if draw.random() < 0.2:  # dearer than all the rest
             trainer.next_update()
-        self.trainers[self.chosen] = trainer  # a run that failed is over
 
 
 class Runs(WithText):
