@@ -15,7 +15,16 @@ import pytest
 from tram import files
 from tram.data.text_files import open_text
 from tram.errors import InputError
-from tram.files import check_writable, locked, names_in, read_json, regular_file, replacing, replacing_folder, write_text
+from tram.files import (
+    check_writable,
+    locked,
+    names_in,
+    read_json,
+    regular_file,
+    replacing,
+    replacing_folder,
+    write_text,
+)
 
 
 def names(folder: Path) -> set[str]:
