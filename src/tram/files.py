@@ -138,8 +138,7 @@ def _problems_of(path: Path) -> Iterator[None]:
 
 def _target(path: Path, folder: bool = False) -> Path:
     """Return what is to be replaced, behind symbolic links; refuse a path that has no name."""
-    if "\0" in str(path):
-        raise InputError(f"{str(path)!r}: contains a null character; choose another name")
+    check_name(path)
     target = Path(os.path.realpath(path))
     if not folder and target.is_dir():
         raise InputError(f"{path}: is a folder; give the name of a file")
@@ -317,14 +316,25 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
 
 
+def check_name(path: Path) -> None:
+    """Refuse a path with a null character or a lone surrogate, which no file can have."""
+    try:
+        valid = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        valid = False
+    if not valid:
+        raise InputError(f"{str(path)!r}: contains a null character or a lone surrogate; choose another name")
+
+
 def regular_file(path: Path, largest: int | None = None) -> Path:
     """Return the path of a file to read; refuse what would never end or block: pipes, devices, folders, huge files.
 
     A path that does not exist is returned as it is: opening it says so. largest: in bytes.
     """
+    check_name(path)
     try:
         found = os.stat(path)
-    except (OSError, ValueError):
+    except OSError:
         return path
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     if not stat.S_ISREG(found.st_mode):

@@ -144,9 +144,11 @@ def _other_entries(draw: random.Random, entries: list[Entry]) -> list[Entry]:  #
     at = draw.randrange(len(entries))
     before, entry, after = entries[:at], entries[at], entries[at + 1 :]
     other = draw.choice(entries)
-    match draw.randrange(11):
+    match draw.randrange(12):
         case 0:
             return before + after
+        case 11:  # rows of documents together with their number
+            return _other_rows(draw, entries)
         case 1:
             name = draw.choice(["", "x", "é", entry.name + "/lengths", entry.name + "x", "a" * 3000, entry.name[:-1]])
             return [*before, replace(entry, name=name), *after]
@@ -177,6 +179,22 @@ def _other_entries(draw: random.Random, entries: list[Entry]) -> list[Entry]:  #
 def _other_shape(draw: random.Random, shape: list[int]) -> list[int]:
     count = math.prod(shape)
     return draw.choice([shape[::-1], [count], [1, *shape], [*shape, 1], [1, count], [count, 1], [*shape, 1, 1, 1]])
+
+
+def _other_rows(draw: random.Random, entries: list[Entry]) -> list[Entry]:
+    """Give a value of a state that differs in length between documents more or fewer rows."""
+    by_name = {entry.name: entry for entry in entries}
+    found = [name for name, entry in by_name.items() if f"{name}/lengths" in by_name and entry.data]
+    if not found:
+        return entries
+    name = draw.choice(found)
+    entry, lengths = by_name[name], by_name[f"{name}/lengths"]
+    rows = draw.choice([0, 1, 2, entry.shape[0] * 2, 100, 1000])
+    size = len(entry.data) // entry.shape[0] * rows
+    data = (entry.data * (rows // entry.shape[0] + 1))[:size]
+    by_name[name] = replace(entry, shape=[rows, *entry.shape[1:]], data=data)
+    by_name[lengths.name] = replace(lengths, data=rows.to_bytes(8, "little") * (len(lengths.data) // 8))
+    return list(by_name.values())
 
 
 def _of_type(entry: Entry, dtype: str) -> Entry:

@@ -95,7 +95,7 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
     def note(ignored: Any) -> None:  # Python would print it to the user's screen
         outcome.failures.setdefault(f"ignored: {ignored.exc_type.__name__}", (seed, str(ignored.exc_value)[:500]))
 
-    with watch.running(), _unraisable(note):
+    with watch.running(), _unraisable(note), suppress(KeyboardInterrupt):  # what was counted so far is printed
         for seed in seeds:
             before = _memory("VmRSS")
             _forget_peak()
@@ -103,8 +103,6 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
                 with watch.one():
                     kind.case(seed)
                 outcome.counts["accepted"] += 1
-            except KeyboardInterrupt:  # what was counted so far is printed
-                break
             except (InputError, RunError) as error:
                 outcome.counts["refused"] += 1
                 if len(str(error)) > MESSAGE or "\n" in str(error):
@@ -115,6 +113,8 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
                 frame = next((each for each in reversed(frames) if each.filename != __file__), frames[-1])
                 place = f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
                 outcome.failures.setdefault(place, (seed, traceback.format_exc()))
+                if progress:
+                    print(f"seed {seed}: {place}", file=sys.stderr, flush=True)
             if (grown := _memory("VmHWM") - before) > kind.growth:
                 outcome.failures.setdefault("memory", (seed, f"{grown:,} bytes"))
             if progress and outcome.counts.total() % 1000 == 0:

@@ -21,7 +21,7 @@ from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError, RunError
 from tram.files import locked
-from tram.model.folder import WEIGHTS, load_tensors
+from tram.model.folder import WEIGHTS, load_tensors, save_tensors
 from tram.training.checkpoints import Checkpoints
 from tram.training.run import train
 from tram.training.trainer import Trainer
@@ -294,6 +294,28 @@ def test_the_average_of_an_interrupted_run_is_that_of_an_uninterrupted_one(
     assert same(model_of(tmp_path / "parts"), model_of(tmp_path / "whole"))
     last = load_tensors(checkpoints(tmp_path / "whole").at(12).folder / WEIGHTS)
     assert not same(model_of(tmp_path / "whole"), last), "the mean was taken"
+
+
+@pytest.mark.parametrize("damage", ["truncated", "another shape", "lacks a tensor"])
+def test_a_damaged_checkpoint_costs_the_average_but_not_the_run(
+    configure: Configure, tmp_path: Path, tram: Command, damage: str
+) -> None:
+    stage = {"updates": 6, "checkpoint_every": 2, "evaluate_every": 6}
+    train(configure(tmp_path / "whole", **stage))
+    config = configure(tmp_path / "run", average=3, **stage)
+    trained_until(config, 5)
+    path = checkpoints(tmp_path / "run").at(2).folder / WEIGHTS
+    tensors = load_tensors(path)
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-8])
+    else:
+        name = "tokens.weight"
+        save_tensors(path, {name: tensors[name].T} if damage == "another shape" else {name: tensors[name]})
+    write_yaml(tmp_path / "config.yaml", config)
+    done = tram("train", tmp_path / "config.yaml")
+    assert done.code == 0, done.err
+    assert f"warning: the mean of the last 3 checkpoints is not tried: {path}: " in done.err
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
 
 
 # Frozen parameters.

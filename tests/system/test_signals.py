@@ -166,3 +166,17 @@ def test_ctrl_c_while_the_command_is_imported_is_one_sentence(tmp_path: Path) ->
     line = [sys.executable, "-m", "tram", "--help"]
     done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"tram: stopped\n")
+
+
+def test_a_library_that_swallows_exceptions_while_it_is_imported_does_not_keep_the_command_running(
+    tmp_path: Path,
+) -> None:
+    """A command imports what it needs late; some libraries import optional ones between `try` and a bare `except`."""
+    (tmp_path / "sacrebleu").mkdir()
+    swallow = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGTERM)\nexcept BaseException:\n    pass\n"
+    (tmp_path / "sacrebleu" / "__init__.py").write_text(swallow)
+    (tmp_path / "text").write_text("A fox.\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    line = [sys.executable, "-m", "tram", "score", str(tmp_path / "text"), "-i", str(tmp_path / "text")]
+    done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"tram: stopped\n")

@@ -13,8 +13,18 @@ from pathlib import Path
 import pytest
 
 from tram import files
+from tram.data.text_files import open_text
 from tram.errors import InputError
-from tram.files import check_writable, locked, names_in, read_json, replacing, replacing_folder, write_text
+from tram.files import (
+    check_writable,
+    locked,
+    names_in,
+    read_json,
+    regular_file,
+    replacing,
+    replacing_folder,
+    write_text,
+)
 
 
 def names(folder: Path) -> set[str]:
@@ -97,12 +107,17 @@ def test_a_folder_is_no_file_to_write(
         write(Path(name))
 
 
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 @pytest.mark.parametrize(
-    "write", [check_writable, lambda path: write_text(path, "x"), lambda path: locked(path).__enter__()]
+    "use",
+    [
+        *(check_writable, lambda path: write_text(path, "x"), lambda path: locked(path).__enter__()),
+        *(regular_file, read_json, open_text),
+    ],
 )
-def test_a_null_character_in_a_path_is_refused(write: Callable[[Path], None]) -> None:
+def test_a_name_that_no_file_can_have_is_refused(use: Callable[[Path], object], name: str) -> None:
     with pytest.raises(InputError, match="null character"):
-        write(Path("a\0b"))
+        use(Path(name))
 
 
 def test_a_very_long_name_is_written_or_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -43,9 +43,22 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise `Stopped`, so that temporary files and workers are cleaned up; the second signal does not wait for that."""
+    """Raise `Stopped`, so that temporary files and workers are cleaned up; the second signal does not wait for that.
+
+    During an import, end at once, as after a kill: libraries swallow what is raised while they import others.
+    """
     signal.signal(number, _end)
+    if _is_importing(frame):
+        _end(number, frame)
     raise Stopped(number)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Literal, NoReturn, TextIO, cast
 
 from tram.errors import InputError
-from tram.files import replacing, write_problem
+from tram.files import check_name, replacing, write_problem
 
 MAX_LINE = 1 << 25  # bytes; a whole novel as one line of JSON is a tenth of it
 COMPRESSION_SUFFIXES = (".gz", ".xz")
@@ -37,6 +37,7 @@ class _Gzip(gzip.GzipFile):
 
 
 def _open_bytes(path: Path, mode: Literal["rb", "wb"], suffix: str) -> IO[bytes]:
+    check_name(path)
     if suffix == ".gz":
         return cast(IO[bytes], _Gzip(open(path, mode), mode))
     if suffix == ".xz":

@@ -3,12 +3,15 @@
     with Workers(4) as workers:
         for result in workers.ordered(function, tasks): ...
 
-A worker reads tasks from its standard input and exits as soon as that is closed, even if the parent process was killed.
-Each worker has its own session, so that Ctrl-C reaches only the parent.
+A worker reads tasks from its standard input and exits as soon as that is closed, even if the parent process was killed;
+on Linux the kernel ends it, which does not wait for an import to end. Each worker has its own session, so that Ctrl-C
+reaches only the parent.
 """
 
+import ctypes
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -24,6 +27,7 @@ from tram.errors import InputError
 X = TypeVar("X")
 Y = TypeVar("Y")
 AHEAD = 4  # tasks in progress per worker
+PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class Workers:
@@ -62,7 +66,7 @@ class Workers:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    program = f"import sys; sys.path[:] = {sys.path!r}; from tram.data.workers import serve; serve()"
+    program = f"import sys; sys.path[:] = {sys.path!r}; from tram.data.workers import serve; serve({os.getpid()})"
     pipe = subprocess.PIPE
     # Not forked: the threads of tokenizers do not survive a fork.
     return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, start_new_session=True)
@@ -92,8 +96,12 @@ def _died() -> InputError:
     return InputError("a worker process was killed, perhaps for lack of memory; run again with fewer --workers")
 
 
-def serve() -> None:
-    """Process tasks from standard input until it is closed."""
+def serve(parent: int) -> None:
+    """Process tasks from standard input until it is closed. parent: process that started this one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was killed before
+            os._exit(0)
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not be mixed with the results
     tasks: SimpleQueue[Any] = SimpleQueue()

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tram.errors import InputError
 from tram.model.attention import Attention
 from tram.model.packing import Layout
-from tram.model.state import ContextState, Ragged
+from tram.model.state import DAMAGED, ContextState, Ragged
 
 Numbers = np.ndarray[Any, Any]
 
@@ -38,6 +39,8 @@ class CarriedAndNew:
 
     def join(self, carried: Tensor, new: Tensor) -> Tensor:
         """Return all rows in order. carried, new: (rows of all documents, width) each."""
+        if len(carried) != self.carried.sum():  # two values of a state that must have as many rows
+            raise InputError(DAMAGED)
         rows = torch.cat([carried, new])
         return rows if self._order is None else rows.index_select(0, self._order)
 

@@ -227,13 +227,16 @@ def _empty_model(config: ModelConfig, vocabulary: int) -> Transformer:
         return Transformer(config, vocabulary)
 
 
+INITIALISERS = frozenset({nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, nn.init.xavier_uniform_})
+
+
 class _WithoutRandomValues(TorchFunctionMode):
-    """A mode that skips `normal_` initialisation, for which torch would load its compiler on `meta` (70 MB)."""
+    """A mode that skips random initialisation, for which torch would load its compiler on `meta` (70 MB)."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if function is nn.init.normal_:
+        if function in INITIALISERS:
             return (kwargs or {}).get("tensor", args[0] if args else None)
         if function is torch.randn:
             function = torch.empty

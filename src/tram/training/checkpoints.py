@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tram.errors import InputError
 from tram.files import names_in, read_json, remove, replacing_folder
-from tram.model.folder import WEIGHTS, converted, load_tensors, save_tensors, weights
+from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
 
@@ -154,12 +154,13 @@ class Checkpoints:
 
 
 def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
-    """Set a model's parameters to the mean of several checkpoints."""
+    """Set a model's parameters to the mean of several checkpoints; one that is damaged is an InputError."""
     parameters = dict(into.named_parameters())
+    means = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     with torch.no_grad():
-        for parameter in parameters.values():
-            parameter.zero_()
         for checkpoint in checkpoints:
-            tensors = converted(load_tensors(checkpoint.folder / WEIGHTS))
+            load_weights(into, checkpoint.folder / WEIGHTS)
             for name, parameter in parameters.items():
-                parameter.add_(tensors[name].to(parameter), alpha=1 / len(checkpoints))
+                means[name].add_(parameter, alpha=1 / len(checkpoints))
+        for name, parameter in parameters.items():
+            parameter.copy_(means[name])

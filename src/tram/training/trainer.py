@@ -391,10 +391,15 @@ class Trainer:
             return
         best = self.held_loss()
         best_weights = {name: value.detach().clone() for name, value in self.model.named_parameters()}
-        on_main(self.accelerator, lambda: average(self.checkpoints.last_regular(number, every), self.model))
-        share_parameters(self.accelerator, self.model)
-        mean = self.held_loss()
-        say(f"held-out loss: best checkpoint {best:.4f}, mean of the last {number} {mean:.4f}")
+        try:
+            on_main(self.accelerator, lambda: average(self.checkpoints.last_regular(number, every), self.model))
+        except InputError as error:  # damaged after it was written: no reason to lose the run
+            say(f"warning: the mean of the last {number} checkpoints is not tried: {error}")
+            mean = math.inf
+        else:
+            share_parameters(self.accelerator, self.model)
+            mean = self.held_loss()
+            say(f"held-out loss: best checkpoint {best:.4f}, mean of the last {number} {mean:.4f}")
         if mean >= best:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():

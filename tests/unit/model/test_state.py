@@ -1,13 +1,18 @@
 """What documents carry: select, join, put, save and load, for values of one row per document and for ragged ones."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import TINY
 from helpers import few
+from tram.config import ModelConfig
 from tram.errors import InputError
-from tram.model.state import Ragged, State, number_of
+from tram.model.state import Ragged, State, number_of, ragged
+from tram.model.transformer import Transformer
 
 lengths = st.lists(st.integers(0, 4), min_size=1, max_size=5)
 
@@ -90,3 +95,21 @@ def test_a_number_that_no_pass_has_written_is_damage(digits: tuple[float, float]
     assert number_of(2.0, 3.0) == 2 * 256 + 3
     with pytest.raises(InputError, match="start the document again"):
         number_of(*digits)
+
+
+COMPRESSIVE = {"kind": "compressive", "memory_length": 5, "compressed_length": 2, "ratio": 2}
+
+
+@pytest.mark.parametrize(
+    ("context", "key"),
+    [({"kind": "zheng", "sentences": 3}, "numbers"), (COMPRESSIVE, "memory"), (COMPRESSIVE, "compressed")],
+)
+def test_more_rows_than_any_pass_leaves_are_damage(context: dict[str, Any], key: str) -> None:
+    model = Transformer(ModelConfig.model_validate(TINY.model_dump() | {"context": context}), 20).eval()
+    units = {name: dict(unit) for name, unit in model.initial_state(1).units.items()}
+    for unit in units.values():
+        if key in unit:
+            width = ragged(unit[key]).values.shape[1]
+            unit[key] = Ragged(torch.zeros(1000, width), torch.tensor([1000]))
+    with pytest.raises(InputError, match="start the document again"):
+        model.forced_decode(torch.tensor([[[4, 5, 2]]]), torch.tensor([[[2, 4, 5]]]), State(units))

@@ -110,6 +110,7 @@ DAMAGES: dict[str, Callable[[dict[str, torch.Tensor], str], object]] = {
     "rows of many lengths": lambda tensors, name: tensors.update({f"{name}/lengths": torch.tensor([3])}),
     "no number": lambda tensors, name: tensors[name][0, 0].fill_(torch.nan),
     "infinity": lambda tensors, name: tensors[name][0, 0].fill_(-torch.inf),
+    "an absurd number": lambda tensors, name: tensors[name][0, 0].fill_(3e38),
     "integers": lambda tensors, name: tensors.update({name: tensors[name].long()}),
 }
 

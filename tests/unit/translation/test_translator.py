@@ -302,6 +302,20 @@ def test_weights_that_change_change_the_fingerprint(prepared: Path) -> None:
         translator.translate(["A small fox sings."], state=state)
 
 
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_int8_weights_that_change_change_fingerprint_and_translation(
+    engine: str, prepared: Path, tmp_path: Path
+) -> None:
+    make_translator(prepared).save(tmp_path / "model", "int8")
+    translator = Translator.load(tmp_path / "model", engine=engine)
+    translator.guards = False
+    before, translations = translator.fingerprint, translator.translate(SENTENCES)
+    with torch.no_grad():
+        translator.model.tokens.values[4:] = translator.model.tokens.values[4:].flip(0)
+    assert translator.fingerprint != before
+    assert translator.translate(SENTENCES) != translations
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
 def test_the_fingerprint_is_that_of_the_file_whatever_the_data_type(
     dtype: torch.dtype, prepared: Path, tmp_path: Path

@@ -25,12 +25,13 @@ from torch.func import functional_call
 
 from tram.config import ModelConfig
 from tram.config.contexts import CompressiveConfig
+from tram.errors import InputError
 from tram.model.attention import Attention
 from tram.model.contexts.base import Host, Result
 from tram.model.contexts.relative import Reading, RelativeAttention
 from tram.model.document_rows import CarriedAndNew, DocumentRows, Numbers, ranges
 from tram.model.packing import Layout, Rectangles, by_length
-from tram.model.state import ContextState, Ragged, ragged
+from tram.model.state import DAMAGED, ContextState, Ragged, ragged
 
 
 class DistanceTable(nn.Module):
@@ -106,9 +107,17 @@ class Compressive(RelativeAttention):
             loss = self.loss_weight * self.reconstruction_loss(attention, layout, plan, queries, keys_values, fresh)
         return Result(result, after, loss)
 
+    def carried(self, state: ContextState) -> tuple[Ragged, Ragged]:
+        """Return both memories of a state; refuse any that is longer than a pass leaves it."""
+        memory, compressed = ragged(state["memory"]), ragged(state["compressed"])
+        longest = self.memory_length + self.ratio - 1
+        if bool((memory.lengths > longest).any() | (compressed.lengths > self.compressed_length).any()):
+            raise InputError(DAMAGED)
+        return memory, compressed
+
     def compressed_behind(self, normed: Tensor, layout: Layout, state: ContextState) -> tuple[Plan, Tensor, Tensor]:
         """Return the plan of a pass, all rows of the memory, and what is compressed during it."""
-        carried, compressed = ragged(state["memory"]), ragged(state["compressed"])
+        carried, compressed = self.carried(state)
         plan = Plan(layout, carried.lengths, compressed.lengths, self.memory_length, self.ratio)
         memory = plan.rows.join(carried.values, normed.detach())
         groups = memory.index_select(0, plan.groups.flatten()).unflatten(0, plan.groups.shape)
@@ -168,7 +177,7 @@ class Compressive(RelativeAttention):
 
     def precompute(self, state: ContextState, host: Host) -> ContextState:
         """Return the keys and values of both memories."""
-        parts = [ragged(state[name]) for name in ("compressed", "memory")]
+        parts = self.carried(state)[::-1]
         keys_values = host.attention.key_value(torch.cat([part.values for part in parts]))
         return self.padded_keys(host.attention, keys_values, [part.lengths for part in parts])
 

@@ -159,12 +159,16 @@ def merge(values: Tensor, ids: Tensor, base: Tensor, wanted: int) -> Candidates:
 
 
 def weight_versions(model: torch.nn.Module) -> list[tuple[int, int]]:
-    """Return what changes when a weight of the model is replaced or changed in place; asked for at every sentence."""
+    """Return what changes when a weight of the model is replaced or changed in place; asked for at every sentence.
+
+    Buffers count too: int8 matrices are some.
+    """
     found: list[tuple[int, int]] = []
     waiting = [model]
     while waiting:
         module = waiting.pop()
-        weights = [weight for weight in module._parameters.values() if weight is not None]
+        own = (*module._parameters.values(), *module._buffers.values())
+        weights = [weight for weight in own if weight is not None]
         found += [(id(weight), 0 if weight.is_inference() else weight._version) for weight in weights]
         waiting += [part for part in module._modules.values() if part is not None]
     return found
