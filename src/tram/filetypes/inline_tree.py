@@ -41,7 +41,7 @@ class Node:
 
     words: the source words (first, behind the last) that it covers.
     left: a tag without content follows a word directly and moves with that word.
-    depth: how deep inside a run of characters a tag without content may be.
+    depth: how deep inside a run of characters it may be without content; all inside it is then in the same place.
     start, end: character positions in the target.
     """
 
@@ -102,7 +102,7 @@ def parse(source: str, tags: Sequence[Tag]) -> Node:
             start = node.opening.position if node.opening else 0
             node.words = (node.words[0] if source[start : tag.position].strip() else last, last)
             node.left = _follows_word(source, tag.position)
-            node.depth = depth_in_run(source, tag.position)
+            node.depth = min([depth_in_run(source, tag.position), *(child.depth for child in node.children)])
         else:
             where, left = last_word(spans, tag.position), _follows_word(source, tag.position)
             depth = depth_in_run(source, tag.position)
