@@ -1,8 +1,8 @@
 """DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
 
 The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
-Comments, deletions, descriptions of pictures and all other parts stay as they are; the language of text and styles
-becomes that of the translation.
+Descriptions of pictures (alternative texts) are translated too. Comments, deletions and all other parts stay as they
+are; the language of text and styles becomes that of the translation.
 """
 
 import re
@@ -14,14 +14,16 @@ from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
+from tram.filetypes.html_tags import text_items
 from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
-from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, escape_xml, parse_xml, tag_name
+from tram.filetypes.parts import Part, PartsDocument, XmlPart
+from tram.filetypes.xml_source import Element, attribute_span, escape_xml, is_file_name, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
 STYLES = "word/styles.xml"
 LANGUAGE = re.compile(r"""(<(?:\w+:)?lang\s(?:[^<>]*?\s)?(?:\w+:)?val=["'])([\w-]+)""")
+DESCRIBED = {"docPr": ("title", "descr"), "cNvPr": ("title", "descr"), "shape": ("alt",), "rect": ("alt",)}
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
 NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -29,14 +31,17 @@ NAMESPACES = (
 )
 
 
-class DocxPart(Part):
-    """One XML part with paragraphs."""
+class DocxPart(XmlPart):
+    """One XML part with paragraphs; the `data` of other blocks is the quote of an attribute."""
 
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
         super().__init__(source, _blocks(source, root, options.source_language))
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
-        """Return the runs of a paragraph."""
+        """Return the runs of a paragraph, or the value of an attribute."""
+        if isinstance(block.data, str):
+            value = super().write_block(block, events, translations)
+            return value.replace(block.data, "&quot;" if block.data == '"' else "&apos;")
         prefix, base = block.data
         writer = _RunWriter(prefix, base)
         after_line = False
@@ -106,6 +111,22 @@ def _blocks(source: str, root: Element, language: str) -> Iterator[Block]:
             elif _inside(element, "Choice"):
                 originals[key] = block
             yield block
+        elif element.name in DESCRIBED and not (_inside(element, "del") or _inside(element, "moveFrom")):
+            for block in _descriptions(source, element, language):
+                key = tuple(segment.text for segment in block.segments)
+                if element.name == "docPr":
+                    originals[key] = block
+                else:  # the picture itself, and what older programs show, repeat what is said about their frame
+                    block.mirrors = originals.get(key)
+                yield block
+
+
+def _descriptions(source: str, element: Element, language: str) -> Iterator[Block]:
+    """Yield the texts that are read out in place of a picture."""
+    for name in DESCRIBED[element.name]:
+        if element.attributes.get(name, "").strip() and not is_file_name(element.attributes[name]):
+            start, end, quote = attribute_span(source, element, name)
+            yield Block(list(text_items(source, start, end)), language, start, end, data=quote)
 
 
 def _inside(element: Element, name: str) -> bool:

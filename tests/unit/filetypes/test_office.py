@@ -225,6 +225,33 @@ def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
     assert runs(body_of(written)) == [("Es ist heiß", ""), ("2", "vertAlign"), (".", "")]
 
 
+def test_descriptions_of_pictures_are_translated_where_they_are_said() -> None:
+    said = 'descr="A &quot;big&quot; dog" title=\'Rex\''
+    deleted = '<w:del><w:r><w:drawing><wp:docPr descr="Old"/></w:drawing></w:r></w:del>'
+    picture = (
+        f'<w:r><w:drawing xmlns:wp="d"><wp:docPr id="1" name="Picture 1" {said}/><pic:cNvPr xmlns:pic="p" {said}/>'
+        f'<wp:docPr descr="dog.png"/></w:drawing></w:r>'
+    )
+    content = word_file(f'<w:p xmlns:wp="d">{run("See ")}{picture}{deleted}{run(" here.")}</w:p>')
+    segments = [s.text for s in read_bytes("x.docx", content).documents[0]]
+    assert segments == ["See here.", "Rex", 'A "big" dog']
+    new = {"Rex": "Rex' Bild", 'A "big" dog': 'Ein "großer" <Hund>', "See here.": "Sieh hier."}
+    body = body_of(translated("x.docx", content, new))
+    assert body.count("title='Rex&apos; Bild'") == 2
+    assert body.count('descr="Ein &quot;großer&quot; &lt;Hund&gt;"') == 2
+    assert all(kept in body for kept in ('"Old"', '"dog.png"', 'name="Picture 1"'))
+
+
+def test_descriptions_of_pictures_of_an_odt_are_translated() -> None:
+    namespaces = 'xmlns:d="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:g="urn:x:svg-compatible:1.0"'
+    frame = f"<d:path {namespaces}><g:title>Rex</g:title><g:desc>A big dog &amp; me</g:desc></d:path>"
+    content = odt_file(f"See {frame} here.")
+    assert [s.text for s in read_bytes("x.odt", content).documents[0]] == ["See here.", "Rex", "A big dog & me"]
+    body = body_of(translated("x.odt", content, {"A big dog & me": "Ein <Hund>", "See here.": "Sieh"}), "content.xml")
+    assert "<g:title>Rex</g:title><g:desc>Ein &lt;Hund&gt;</g:desc></d:path>" in body
+    assert "<t:p>Sieh" in body
+
+
 def odt_file(paragraph: str) -> bytes:
     names = " ".join(
         f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
