@@ -21,7 +21,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote.index import footnote_def
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
-from tram.filetypes.blocks import Block, Event, is_direction_mark
+from tram.filetypes.blocks import Block, Event, Item, is_direction_mark
 from tram.filetypes.encoding import decode
 from tram.filetypes.html_blocks import HtmlWriter, html_blocks
 from tram.filetypes.markdown_inline import Content, LinkTitle, content_of, formula, inline_items, title_items
@@ -173,7 +173,8 @@ def _summary(events: Sequence[Event], html: bool) -> list[str]:
     """Return texts and tags in a form that can be compared: neighbouring texts joined, blanks made equal."""
     result = [""]
     for event in events:
-        if isinstance(event, str) or event.kind == "text" or is_direction_mark(event):
+        is_line_end = isinstance(event, Item) and event.kind == "break" and event.text == " "  # behind a title
+        if isinstance(event, str) or event.kind == "text" or is_line_end or is_direction_mark(event):
             text = event if isinstance(event, str) else event.text
             result[-1] += text
         elif event.kind == "line":

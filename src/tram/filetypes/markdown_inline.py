@@ -137,8 +137,12 @@ class _Walk:
             yield self._take("text", self._expect(token.markup), token.content)
         elif token.type == "softbreak":
             line = self.content.text[: self.at].rpartition("\n")[2]
-            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or BOLD_LINE.fullmatch(line)
-            yield self._take("break" if is_title else "text", self._match(re.compile(r"[ \t]*\n[ \t]*")), " ")
+            end = self._match(re.compile(r"[ \t]*\n[ \t]*"))
+            goes_on = self.content.text[end : end + 1].islower()
+            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or (
+                BOLD_LINE.fullmatch(line) and not goes_on
+            )
+            yield self._take("break" if is_title else "text", end, " ")
         elif token.type == "hardbreak":
             yield self._take("line", self._match(re.compile(r"(?: *|\\)\n[ \t]*")))
         elif token.type == "code_inline":

@@ -140,6 +140,13 @@ def test_only_what_needs_it_is_escaped(content: str, new: str, expected: str) ->
     assert translated(content, Old=new) == expected
 
 
+def test_a_line_in_bold_type_is_a_title_only_if_the_next_does_not_go_on() -> None:
+    content = "**Runs:**\n**[ci](u)**\nis used. It *is*\n**Title**\nText.\n"
+    new = {"Runs:": "Läufe:", "ci is used.": "ci läuft.", "It is Title": "Es ist Titel", "Text.": "Wort."}
+    written = translated(content, **new)
+    assert written == "**Läufe:**\n**[ci](u)** läuft. Es *ist* **Titel**\nWort.\n"
+
+
 def test_titles_of_links_and_images_are_translated() -> None:
     content = """See [it](u "One") and ![pic](i.png (Two)).
 
