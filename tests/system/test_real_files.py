@@ -108,7 +108,7 @@ def page_of(content: bytes) -> tuple[str, Counter[str]]:
         page = decoded(content, "strict")
     except UnicodeDecodeError:
         page = content.decode("latin-1")
-    tags = Counter(unescape(tag).translate(PLAIN) for tag in TAG.findall(page))
+    tags = Counter(" ".join(unescape(tag).translate(PLAIN).split()) for tag in TAG.findall(page))
     return "".join(unescape(TAG.sub("", page)).translate(PLAIN).split()), tags
 
 

@@ -72,6 +72,13 @@ def test_text_is_written_as_the_page_writes_it(page: bytes, new: dict[str, str],
     assert translated(page, new) == expected
 
 
+def test_an_element_that_nothing_ends_hides_no_tags_among_the_text() -> None:
+    new = {"One": "Eins", "Two": "Zwei"}
+    closed, unclosed = b"<p>One</p><iframe src=x /><p>Two</p></body>", b"<p>One</p><iframe src=x><p>Two</p></body>"
+    assert translated(closed, new) == b"<p>Eins</p><iframe src=x /><p>Zwei</p></body>"
+    assert translated(unclosed, new) == b"<p>Eins</p><iframe src=x><p>Two</p></body>"
+
+
 def test_the_language_of_a_page_becomes_the_target_language() -> None:
     options = ReadOptions(source_language="en", target_language="de")
     assert translated(b'<html lang="en-US"><p lang="fr">x', {}, options) == b'<html lang="de"><p lang="fr">x'
