@@ -113,11 +113,11 @@ def _blocks(source: str, root: Element, language: str) -> Iterator[Block]:
             yield block
         elif element.name in DESCRIBED and not (_inside(element, "del") or _inside(element, "moveFrom")):
             for block in _descriptions(source, element, language):
-                key = tuple(segment.text for segment in block.segments)
+                text = "".join(segment.text for segment in block.segments)
                 if element.name == "docPr":
-                    originals[key] = block
+                    originals[text] = block
                 else:  # the picture itself, and what older programs show, repeat what is said about their frame
-                    block.mirrors = originals.get(key)
+                    block.mirrors = originals.get(text)
                 yield block
 
 

@@ -296,7 +296,7 @@ class _Placing:
             _collapse(point, low)
 
     def _outside_runs(self, point: Node, position: int, low: int, high: int, siblings: list[Node]) -> int:
-        """Return a position between low and high, outside of siblings, that is no deeper in a run than in the source."""
+        """Return a position from low to high, outside of siblings, that is no deeper in a run than in the source."""
         if self.depths[position] <= point.depth:
             return position
         places = [place for place in self.depths if low <= place <= high and self.depths[place] <= point.depth]

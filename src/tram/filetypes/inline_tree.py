@@ -25,7 +25,8 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 def depth_in_run(text: str, position: int) -> int:
     """Return how deep inside a run of characters without a blank a position is.
 
-    0: at an end of the run, or beside a character of a script without blanks; 1: before the signs that close it; 2: else.
+    0: at an end of the run, or beside a character of a script without blanks; 1: before the signs that close it;
+    2: anywhere else.
     """
     before, after = text[:position][-1:], text[position : position + 1]
     if not before or not after.strip() or IDEOGRAPH.match(before) or IDEOGRAPH.match(after):

@@ -226,7 +226,7 @@ def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
 
 
 def test_descriptions_of_pictures_are_translated_where_they_are_said() -> None:
-    said = 'descr="A &quot;big&quot; dog" title=\'Rex\''
+    said = "descr=\"A &quot;big&quot; dog\" title='Rex'"
     deleted = '<w:del><w:r><w:drawing><wp:docPr descr="Old"/></w:drawing></w:r></w:del>'
     picture = (
         f'<w:r><w:drawing xmlns:wp="d"><wp:docPr id="1" name="Picture 1" {said}/><pic:cNvPr xmlns:pic="p" {said}/>'
