@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
-from html.entities import html5
 from typing import Literal
 
 from tram.filetypes.blocks import Item
@@ -145,10 +144,10 @@ def text_items(source: str, start: int, end: int, keep_lines: bool = False) -> I
 
 
 def _reference(raw: str, start: int) -> Iterator[Item]:
-    if raw[1] != "#" and raw[1:] not in html5:
+    text = unescape(raw)  # as browsers do: &copy2020 is ©2020
+    if raw[1] != "#" and text == raw:
         yield Item("opaque" if raw.endswith(";") else "text", start, start + len(raw), raw)
         return
-    text = unescape(raw)
     is_blank = text in "\t\n\r\f"
     yield Item("text", start, start + len(raw), " " if is_blank else text)
 

@@ -79,6 +79,13 @@ def test_an_element_that_nothing_ends_hides_no_tags_among_the_text() -> None:
     assert translated(unclosed, new) == b"<p>Eins</p><iframe src=x><p>Two</p></body>"
 
 
+def test_a_reference_without_its_end_is_read_as_browsers_read_it() -> None:
+    page = b'<meta charset="utf-8"><p>&copy2020 AT&T &bogus x</p>'
+    assert [s.text for s in read_bytes("x.html", page).documents[0]] == ["©2020 AT&T &bogus x"]
+    written = translated(page, {"©2020 AT&T &bogus x": "von 2020©"})
+    assert written == '<meta charset="utf-8"><p>von 2020©</p>'.encode()
+
+
 def test_the_language_of_a_page_becomes_the_target_language() -> None:
     options = ReadOptions(source_language="en", target_language="de")
     assert translated(b'<html lang="en-US"><p lang="fr">x', {}, options) == b'<html lang="de"><p lang="fr">x'
