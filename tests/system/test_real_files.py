@@ -50,7 +50,7 @@ ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")
 PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU", DIRECTION_MARKS + BREAKABLE)
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 MARKDOWN.use(admon_plugin).use(deflist_plugin).use(footnote_plugin)
-DIRECTIVE = re.compile(r"(?P<directive>%[-+ #0-9$.'hlLqjzt]*[a-zA-Z%]|\{\w*[^{}\s]*\})|[^%{]+|.", re.DOTALL)
+DIRECTIVE = re.compile(r"(?P<directive>%(?:\(\w+\))?[-+ #0-9$.'hlLqjzt]*[a-zA-Z%]|\{\w*[^{}\s]*\})|[^%{]+|.", re.DOTALL)
 TAG = re.compile(r"<[^<>]+>|\{\\[^{}]*\}")
 # Elements of Word that are text: a hard hyphen is written as the character, and a soft one belongs to no translation.
 WORD_TEXT = ("r", "t", "lastRenderedPageBreak", "noBreakHyphen", "softHyphen")
