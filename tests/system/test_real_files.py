@@ -118,11 +118,19 @@ def rendered(content: bytes) -> tuple[str, Counter[str]]:
 
 
 def xml_of(content: bytes) -> tuple[Counter[str], str]:
-    """The elements of a part of an ODT with their attributes, and its letters. A blank may be `<text:s/>` or not."""
+    """The elements of a part of an ODT with their attributes, and its letters, those of comments last, which may move.
+
+    A blank may be `<text:s/>` or not.
+    """
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False))
     elements = (e for e in root.iter(etree.Element) if not e.tag.endswith("}s"))
     tags = Counter(f"{e.tag} {sorted((k, v.translate(PLAIN)) for k, v in e.attrib.items())}" for e in elements)
-    return tags, "".join("".join(root.itertext()).translate(PLAIN).split())
+    comments = list(root.iter("{*}annotation"))
+    said = "".join("".join(comment.itertext()) for comment in comments)
+    for comment in comments:
+        for each in comment.iter():
+            each.text, each.tail = None, each.tail if each is comment else None
+    return tags, "".join(("".join(root.itertext()) + said).translate(PLAIN).split())
 
 
 def word_of(content: bytes) -> tuple[Counter[str], str]:

@@ -55,6 +55,11 @@ class Item:
 Event = Item | str
 
 
+def is_inside_word(before: str, after: str) -> bool:
+    """Return whether what is between two texts is inside a word, as the raised number of x²y is; it is then no note."""
+    return before[-1:].isalnum() and after[:1].isalpha()
+
+
 def is_direction_mark(event: Event) -> bool:
     """Return whether an item is a character of the text that only says where to write from."""
     return isinstance(event, Item) and event.kind == "empty" and event.text != "" and event.text in DIRECTION_MARKS

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import NOTE, Block, Item
+from tram.filetypes.blocks import NOTE, Block, Item, is_inside_word
 from tram.filetypes.docx_runs import CODE_STYLE
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.languages import base_language, is_same, region
@@ -70,7 +70,7 @@ class OdtPart(XmlPart):
                     yield Item("empty", node.start, node.end)
             elif node.name == "span" and self._is_code(node) and plain_text(source, node).strip():
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
-            elif node.attributes.get("style-name") in self.raised and NOTE.fullmatch(plain_text(source, node)):
+            elif self._is_note(source, node):
                 yield Item("empty", node.start, node.end)
             elif node.name in PAIRS and node.inner_end < node.end:
                 yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
@@ -86,6 +86,12 @@ class OdtPart(XmlPart):
                 yield Item("empty", node.start, node.end)
             else:  # page numbers, dates, references: computed by the office program
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
+
+    def _is_note(self, source: str, node: Element) -> bool:
+        """Return whether an element is what refers to a note, above the line."""
+        is_raised = node.attributes.get("style-name") in self.raised
+        before, after = source[node.start - 1 : node.start], source[node.end : node.end + 1]
+        return is_raised and NOTE.fullmatch(plain_text(source, node)) is not None and not is_inside_word(before, after)
 
     def _is_code(self, element: Element) -> bool:
         """Return whether a paragraph or a span has a style of code, directly or through an automatic style."""

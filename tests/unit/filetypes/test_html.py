@@ -86,6 +86,12 @@ def test_a_reference_without_its_end_is_read_as_browsers_read_it() -> None:
     assert written == '<meta charset="utf-8"><p>von 2020©</p>'.encode()
 
 
+def test_a_raised_number_inside_a_word_is_part_of_it() -> None:
+    new = {"Add x2y now.": "Nun x2y dazu.", "It is hot.": "Es ist heiß."}
+    assert translated(b"<p>Add x<sup>2</sup>y now.", new) == b"<p>Nun x<sup>2</sup>y dazu."
+    assert translated(b"<meta charset=utf-8><p>It is hot<sup>2</sup>.", new).endswith("heiß<sup>2</sup>.".encode())
+
+
 def test_the_language_of_a_page_becomes_the_target_language() -> None:
     options = ReadOptions(source_language="en", target_language="de")
     assert translated(b'<html lang="en-US"><p lang="fr">x', {}, options) == b'<html lang="de"><p lang="fr">x'

@@ -218,11 +218,22 @@ def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, wor
     assert str(caught.value).startswith(name)
 
 
+RAISED = '<w:vertAlign w:val="superscript"/>'
+
+
 def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
-    raised = '<w:vertAlign w:val="superscript"/>'
-    content = word_file(f"<w:p>{run('It is hot')}{run('2', raised)}{run('.')}</w:p>")
+    content = word_file(f"<w:p>{run('It is hot')}{run('2', RAISED)}{run('.')}</w:p>")
     written = translated("x.docx", content, {"It is hot.": "Es ist heiß."})
     assert runs(body_of(written)) == [("Es ist heiß", ""), ("2", "vertAlign"), (".", "")]
+
+
+def test_a_raised_number_inside_a_word_is_part_of_it() -> None:
+    content = word_file(f"<w:p>{run('Add x')}{run('2', RAISED)}{run('y now.')}</w:p>")
+    written = translated("x.docx", content, {"Add x2y now.": "Nun x2y dazu."})
+    assert runs(body_of(written)) == [("Nun x", ""), ("2", "vertAlign"), ("y dazu.", "")]
+    content = odt_file('Add x<t:span t:style-name="T2">2</t:span>y now.')
+    body = body_of(translated("x.odt", content, {"Add x2y now.": "Nun x2y dazu."}), "content.xml")
+    assert 'Nun x<t:span t:style-name="T2">2</t:span>y dazu.' in body
 
 
 def test_descriptions_of_pictures_are_translated_where_they_are_said() -> None:
