@@ -108,10 +108,13 @@ class _Work:
         """Translate the documents of files that have no translations yet; yield each file when it is finished."""
         unfinished: dict[int, tuple[FileDocument, int]] = {}  # documents by number: the file, and which one of it
         rows: dict[int, dict[int, Row]] = {}  # by the identity of the file, and by document
+        empty: list[FileDocument] = []
         numbers = count()
 
         def wanted() -> Iterator[list[str]]:
             for file in files:
+                if not file.documents:
+                    empty.append(file)
                 rows[id(file)] = {}
                 for i, document in enumerate(file.documents):
                     unfinished[next(numbers)] = file, i
@@ -132,6 +135,7 @@ class _Work:
             found[i] = self.aligned(document, _row(document, translations, language))
             if len(found) == len(file.documents):
                 yield file, [row for _, row in sorted(rows.pop(id(file)).items())]
+        yield from ((file, []) for file in empty)
 
     def with_context(self, document: Sequence[Segment], state: "DocumentState | None" = None) -> Row:
         """Translate one document, or continue one, reading the translations that it has already."""

@@ -8,7 +8,6 @@ are; the language of text and styles becomes that of the translation.
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
-from typing import Any
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
@@ -99,26 +98,29 @@ class _RunWriter:
 
 def _blocks(source: str, root: Element, language: str) -> Iterator[Block]:
     """Yield the paragraphs of a part; those of a fallback for older programs are copies of their originals."""
-    originals: dict[Any, Block] = {}
+    originals: dict[tuple[object, ...], Block] = {}
     for element in root.walk():
         if element.name == "p" and element.namespace in NAMESPACES:
             block = _block(source, element, language)
             if block is None or not block.segments:
                 continue
-            key = tuple((segment.text, segment.tags) for segment in block.segments)
-            if _inside(element, "Fallback") and key in originals:
-                block.mirrors = originals[key]
+            if _inside(element, "Fallback") and _key(block) in originals:
+                block.mirrors = originals[_key(block)]
             elif _inside(element, "Choice"):
-                originals[key] = block
+                originals[_key(block)] = block
             yield block
         elif element.name in DESCRIBED and not (_inside(element, "del") or _inside(element, "moveFrom")):
             for block in _descriptions(source, element, language):
-                text = "".join(segment.text for segment in block.segments)
                 if element.name == "docPr":
-                    originals[text] = block
+                    originals[_key(block)] = block
                 else:  # the picture itself, and what older programs show, repeat what is said about their frame
-                    block.mirrors = originals.get(text)
+                    block.mirrors = originals.get(_key(block))
                 yield block
+
+
+def _key(block: Block) -> tuple[object, ...]:
+    """Return what is the same for a block and its copies."""
+    return tuple((segment.text, segment.tags) for segment in block.segments)
 
 
 def _descriptions(source: str, element: Element, language: str) -> Iterator[Block]:

@@ -5,8 +5,8 @@
 Words are those of `inline_tree.word_spans`; an alignment is a list of (source word, target word). Whatever it says:
 no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, empty elements
 keep their order, and no word is cut but one that is the same in the source and cut there too; an empty element splits
-characters without a blank between them only if it did so in the source. If the translation equals
-the source, every tag stays where it was.
+characters without a blank between them only if it did so in the source. If the translation equals the source, every tag
+stays where it was.
 """
 
 from bisect import bisect_left

@@ -28,7 +28,7 @@ def depth_in_run(text: str, position: int) -> int:
     0: at an end of the run, or beside a character of a script without blanks; 1: before the signs that close it;
     2: anywhere else.
     """
-    before, after = text[:position][-1:], text[position : position + 1]
+    before, after = text[max(position - 1, 0) : position], text[position : position + 1]
     if not before or not after.strip() or IDEOGRAPH.match(before) or IDEOGRAPH.match(after):
         return 0
     if WORD_END.match(text, position):

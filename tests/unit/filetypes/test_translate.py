@@ -37,6 +37,8 @@ def test_a_finished_file_does_not_wait_for_one_given_earlier(prepared: Path) -> 
     in_order = list(translate_opened(translator, files))
     assert [file for file, _ in in_order] == files
     assert {id(file): rows for file, rows in finished} == {id(file): rows for file, rows in in_order}
+    files[1].documents = []  # a file that has no document at all comes back, too
+    assert [file for file, _ in translate_opened(translator, files)] == files
     (last,) = translate_opened(translator, files[3:])
     assert [row and row.text for row in last[1][0]] == [row and row.text for row in in_order[3][1][0]]
 
