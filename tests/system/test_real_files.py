@@ -50,7 +50,7 @@ ACCENTS = str.maketrans("aeiouAEIOU", "äéíöüÄÉÍÖÜ")
 PLAIN = str.maketrans("äéíöüÄÉÍÖÜ", "aeiouAEIOU", DIRECTION_MARKS + BREAKABLE)
 MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 MARKDOWN.use(admon_plugin).use(deflist_plugin).use(footnote_plugin)
-DIRECTIVE = re.compile(r"(?P<directive>%[-+ #0-9$.'hlLqjzt]*[a-zA-Z%]|\{\w*[^{}\s]*\})|[^%{]+|.", re.DOTALL)
+DIRECTIVE = re.compile(r"(?P<directive>%(?:\(\w+\))?[-+ #0-9$.'hlLqjzt]*[a-zA-Z%]|\{\w*[^{}\s]*\})|[^%{]+|.", re.DOTALL)
 TAG = re.compile(r"<[^<>]+>|\{\\[^{}]*\}")
 # Elements of Word that are text: a hard hyphen is written as the character, and a soft one belongs to no translation.
 WORD_TEXT = ("r", "t", "lastRenderedPageBreak", "noBreakHyphen", "softHyphen")
@@ -108,7 +108,7 @@ def page_of(content: bytes) -> tuple[str, Counter[str]]:
         page = decoded(content, "strict")
     except UnicodeDecodeError:
         page = content.decode("latin-1")
-    tags = Counter(unescape(tag).translate(PLAIN) for tag in TAG.findall(page))
+    tags = Counter(" ".join(unescape(tag).translate(PLAIN).split()) for tag in TAG.findall(page))
     return "".join(unescape(TAG.sub("", page)).translate(PLAIN).split()), tags
 
 
@@ -118,11 +118,19 @@ def rendered(content: bytes) -> tuple[str, Counter[str]]:
 
 
 def xml_of(content: bytes) -> tuple[Counter[str], str]:
-    """The elements of a part of an ODT with their attributes, and its letters. A blank may be `<text:s/>` or not."""
+    """The elements of a part of an ODT with their attributes, and its letters, those of comments last, which may move.
+
+    A blank may be `<text:s/>` or not.
+    """
     root = etree.fromstring(content, etree.XMLParser(resolve_entities=False))
     elements = (e for e in root.iter(etree.Element) if not e.tag.endswith("}s"))
     tags = Counter(f"{e.tag} {sorted((k, v.translate(PLAIN)) for k, v in e.attrib.items())}" for e in elements)
-    return tags, "".join("".join(root.itertext()).translate(PLAIN).split())
+    comments = list(root.iter("{*}annotation"))
+    said = "".join("".join(comment.itertext()) for comment in comments)
+    for comment in comments:
+        for each in comment.iter():
+            each.text, each.tail = None, each.tail if each is comment else None
+    return tags, "".join(("".join(root.itertext()) + said).translate(PLAIN).split())
 
 
 def word_of(content: bytes) -> tuple[Counter[str], str]:

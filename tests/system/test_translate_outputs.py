@@ -103,16 +103,16 @@ def test_a_file_that_fails_does_not_stop_the_others(model: Path, tram: Command, 
 def test_an_interruption_keeps_finished_files_and_leaves_nothing_else(
     model: Path, tram: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    translate_opened = batch.translate_opened
+    files_as_finished = batch.files_as_finished
 
     def interrupted(*arguments: object) -> object:
         """Translate; Ctrl-C comes after the first file."""
-        results = translate_opened(*arguments)  # type: ignore[arg-type]
+        results = files_as_finished(*arguments)  # type: ignore[arg-type]
         yield next(results)
         os.kill(os.getpid(), signal.SIGINT)
         yield from results
 
-    monkeypatch.setattr(batch, "translate_opened", interrupted)
+    monkeypatch.setattr(batch, "files_as_finished", interrupted)
     done = tram("translate", "a.txt", "b.txt", "-o", "new", "--model", model)
     assert done.code == 130
     assert done.err.endswith("tram: stopped\n")

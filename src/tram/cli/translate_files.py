@@ -1,7 +1,6 @@
 """`tram translate`: files with their layout. Short ones go through the lockstep together; long texts piece by piece."""
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,19 +129,19 @@ class _Work:
                 yield each
 
     def as_wholes(self, files: Iterable[_Opened]) -> "Iterator[tuple[str, Path | None, FileReport]]":
-        """Translate files in lockstep; yield each when it is written."""
-        from tram.filetypes.batch import translate_opened
+        """Translate files in lockstep; yield each when it is written, which is as soon as it is finished."""
+        from tram.filetypes.batch import files_as_finished
 
-        waiting: deque[_Opened] = deque()
+        waiting: dict[int, _Opened] = {}  # by the identity of the document, which is kept until then
 
         def documents() -> Iterator["FileDocument"]:
             for each in files:
                 if (document := self.failures.attempt(each.source, self._read, each)) is not None:
-                    waiting.append(each)
+                    waiting[id(document)] = each
                     yield document
 
-        for document, rows in translate_opened(self.translator, documents(), self.settings, self.advance):
-            each = waiting.popleft()
+        for document, rows in files_as_finished(self.translator, documents(), self.settings, self.advance):
+            each = waiting.pop(id(document))
             if (report := self.failures.attempt(each.source, self._write, each, document, rows)) is not None:
                 yield each.source, each.place, report
 

@@ -3,13 +3,14 @@
     for document, rows in translate_opened(translator, files):      # files: an iterable of FileDocument
         content, report = finish(document, rows)
 
-Files are read while others are translated. Segments that have a translation already are read as context, so that the
-memory knows the choices of whoever translated them.
+`translate_opened` yields files in order, `files_as_finished` as soon as they are finished. Files are read while others
+are translated. Segments that have a translation already are read as context, so that the memory knows the choices of
+whoever translated them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, tee
+from itertools import count, groupby, tee
 from typing import TYPE_CHECKING
 
 from tram.filetypes.base import FileDocument, Segment, is_placeholder
@@ -52,6 +53,23 @@ def translate_opened(
     advance: Advance | None = None,
 ) -> Iterator[tuple[FileDocument, list[Row]]]:
     """Yield every file with the renditions of its documents, in order."""
+    held: dict[int, list[Row]] = {}
+    ahead, files = tee(files)
+    finished = files_as_finished(translator, ahead, settings, advance)
+    for file in files:
+        while id(file) not in held:
+            other, rows = next(finished)
+            held[id(other)] = rows
+        yield file, held.pop(id(file))
+
+
+def files_as_finished(
+    translator: "Translator",
+    files: Iterable[FileDocument],
+    settings: FileSettings | None = None,
+    advance: Advance | None = None,
+) -> Iterator[tuple[FileDocument, list[Row]]]:
+    """Yield every file with the renditions of its documents as soon as it is finished."""
     work = _Work(translator, settings or FileSettings(), advance)
     for has_targets, group in groupby(files, key=_has_targets):
         if has_targets:
@@ -87,20 +105,37 @@ class _Work:
     advance: Advance | None
 
     def in_lockstep(self, files: Iterable[FileDocument]) -> Iterator[tuple[FileDocument, list[Row]]]:
-        """Translate the documents of files that have no translations yet."""
-        ahead, files = tee(files)
-        wanted = (_wanted(document) for file in ahead for document in file.documents)
-        results = self.translator.detailed(
-            wanted,
+        """Translate the documents of files that have no translations yet; yield each file when it is finished."""
+        unfinished: dict[int, tuple[FileDocument, int]] = {}  # documents by number: the file, and which one of it
+        rows: dict[int, dict[int, Row]] = {}  # by the identity of the file, and by document
+        empty: list[FileDocument] = []
+        numbers = count()
+
+        def wanted() -> Iterator[list[str]]:
+            for file in files:
+                if not file.documents:
+                    empty.append(file)
+                rows[id(file)] = {}
+                for i, document in enumerate(file.documents):
+                    unfinished[next(numbers)] = file, i
+                    yield _wanted(document)
+
+        results = self.translator.as_finished(
+            wanted(),
             self.advance,
             alignment=self.settings.alignment,
             verbatim=self.settings.rules,
             remarks=self.settings.remarks,
         )
         language = self.translator.text.target_language
-        for file in files:
-            rows = [_row(document, next(results), language) for document in file.documents]
-            yield file, [self.aligned(document, row) for document, row in zip(file.documents, rows, strict=True)]
+        for number, translations in results:
+            file, i = unfinished.pop(number)
+            document = file.documents[i]
+            found = rows[id(file)]
+            found[i] = self.aligned(document, _row(document, translations, language))
+            if len(found) == len(file.documents):
+                yield file, [row for _, row in sorted(rows.pop(id(file)).items())]
+        yield from ((file, []) for file in empty)
 
     def with_context(self, document: Sequence[Segment], state: "DocumentState | None" = None) -> Row:
         """Translate one document, or continue one, reading the translations that it has already."""

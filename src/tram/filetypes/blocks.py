@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tram.filetypes.base import PLACEHOLDERS, Segment, Tag, TagKind, Translation, is_placeholder, placeholder
 from tram.filetypes.inline_laws import violations
+from tram.filetypes.inline_tree import WORD_END
 from tram.filetypes.layout import WRAP, line_regions, sentence_regions
 from tram.text.verbatim import DIRECTION_MARKS, PRIVATE, RESERVED
 
@@ -21,7 +22,6 @@ ItemKind = Literal["text", "open", "close", "empty", "opaque", "line", "break"]
 TAG_KINDS: dict[ItemKind, TagKind] = {"open": "open", "close": "close"}
 BREAK = "\x1e"  # ends a sentence; never part of one
 SIGNS = {"opaque": placeholder(0), "line": "\n", "break": BREAK}
-WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
 NOTE = re.compile(r"[\s\d*†‡§¶\[\](),–-]{1,12}")  # what refers to a footnote, if it is above the line
 # Characters that are no part of a word: private ones of tram, which are copied; marks of the direction of writing,
 # which are like empty elements; places where a line may break (soft hyphens and the like), which no translation has.
@@ -53,6 +53,11 @@ class Item:
 
 
 Event = Item | str
+
+
+def is_inside_word(before: str, after: str) -> bool:
+    """Return whether what is between two texts is inside a word, as the raised number of x²y is; it is then no note."""
+    return before[-1:].isalnum() and after[:1].isalpha()
 
 
 def is_direction_mark(event: Event) -> bool:

@@ -1,27 +1,28 @@
 """DOCX: body, tables, headers, footers, foot- and endnotes, text boxes; only the runs of changed paragraphs are new.
 
 The formatting that most of a paragraph has is its base; other runs, links, fields and insertions are inline tags.
-Comments, deletions, descriptions of pictures and all other parts stay as they are; the language of text and styles
-becomes that of the translation.
+Descriptions of pictures (alternative texts) are translated too. Comments, deletions and all other parts stay as they
+are; the language of text and styles becomes that of the translation.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
-from typing import Any
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item
 from tram.filetypes.docx_runs import Run, has_code_style, paragraph_items
+from tram.filetypes.html_tags import text_items
 from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
-from tram.filetypes.parts import Part, PartsDocument
-from tram.filetypes.xml_source import Element, escape_xml, parse_xml, tag_name
+from tram.filetypes.parts import Part, PartsDocument, XmlPart
+from tram.filetypes.xml_source import Element, attribute_span, escape_xml, is_file_name, parse_xml, tag_name
 
 TEXT_PARTS = re.compile(r"(document|template)[\w.]*\.main\+xml$|(header|footer|footnotes|endnotes)\+xml$", re.I)
 STYLES = "word/styles.xml"
 LANGUAGE = re.compile(r"""(<(?:\w+:)?lang\s(?:[^<>]*?\s)?(?:\w+:)?val=["'])([\w-]+)""")
+DESCRIBED = {"docPr": ("title", "descr"), "cNvPr": ("title", "descr"), "shape": ("alt",), "rect": ("alt",)}
 ORDER = ("main", "footnotes", "endnotes", "header", "footer")
 NAMESPACES = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -29,14 +30,17 @@ NAMESPACES = (
 )
 
 
-class DocxPart(Part):
-    """One XML part with paragraphs."""
+class DocxPart(XmlPart):
+    """One XML part with paragraphs; the `data` of other blocks is the quote of an attribute."""
 
     def __init__(self, source: str, root: Element, options: ReadOptions) -> None:
         super().__init__(source, _blocks(source, root, options.source_language))
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
-        """Return the runs of a paragraph."""
+        """Return the runs of a paragraph, or the value of an attribute."""
+        if isinstance(block.data, str):
+            value = super().write_block(block, events, translations)
+            return value.replace(block.data, "&quot;" if block.data == '"' else "&apos;")
         prefix, base = block.data
         writer = _RunWriter(prefix, base)
         after_line = False
@@ -94,18 +98,37 @@ class _RunWriter:
 
 def _blocks(source: str, root: Element, language: str) -> Iterator[Block]:
     """Yield the paragraphs of a part; those of a fallback for older programs are copies of their originals."""
-    originals: dict[Any, Block] = {}
+    originals: dict[tuple[object, ...], Block] = {}
     for element in root.walk():
         if element.name == "p" and element.namespace in NAMESPACES:
             block = _block(source, element, language)
             if block is None or not block.segments:
                 continue
-            key = tuple((segment.text, segment.tags) for segment in block.segments)
-            if _inside(element, "Fallback") and key in originals:
-                block.mirrors = originals[key]
+            if _inside(element, "Fallback") and _key(block) in originals:
+                block.mirrors = originals[_key(block)]
             elif _inside(element, "Choice"):
-                originals[key] = block
+                originals[_key(block)] = block
             yield block
+        elif element.name in DESCRIBED and not (_inside(element, "del") or _inside(element, "moveFrom")):
+            for block in _descriptions(source, element, language):
+                if element.name == "docPr":
+                    originals[_key(block)] = block
+                else:  # the picture itself, and what older programs show, repeat what is said about their frame
+                    block.mirrors = originals.get(_key(block))
+                yield block
+
+
+def _key(block: Block) -> tuple[object, ...]:
+    """Return what is the same for a block and its copies."""
+    return tuple((segment.text, segment.tags) for segment in block.segments)
+
+
+def _descriptions(source: str, element: Element, language: str) -> Iterator[Block]:
+    """Yield the texts that are read out in place of a picture."""
+    for name in DESCRIBED[element.name]:
+        if element.attributes.get(name, "").strip() and not is_file_name(element.attributes[name]):
+            start, end, quote = attribute_span(source, element, name)
+            yield Block(list(text_items(source, start, end)), language, start, end, data=quote)
 
 
 def _inside(element: Element, name: str) -> bool:

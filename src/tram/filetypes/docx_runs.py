@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tram.filetypes.blocks import NOTE, Item
+from tram.filetypes.blocks import NOTE, Item, is_inside_word
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.xml_inline import plain_text
 from tram.filetypes.xml_source import Element
@@ -97,7 +97,7 @@ def _items(source: str, nodes: Sequence[Element]) -> Iterator[Item]:
             continue
         position += 1
         if node.name == "r":
-            yield from _run(source, node)
+            yield from _run(source, node, nodes[max(position - 2, 0) : position - 1], nodes[position : position + 1])
         elif node.name in CONTAINERS and node.inner_end < node.end:
             yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
             yield from _items(source, list(node.children))
@@ -121,12 +121,15 @@ def _is_raised(properties: Element) -> bool:
     return position is not None and position.attributes.get("val") == "superscript"
 
 
-def _run(source: str, run: Element) -> Iterator[Item]:
+def _run(source: str, run: Element, before: Sequence[Element], after: Sequence[Element]) -> Iterator[Item]:
+    """Yield the items of a run; before, after: its neighbour on that side, or none."""
     properties = run.find("rPr")
     formatting = source[properties.start : properties.end] if properties else ""
     text, element = Run(formatting), Run(formatting, is_element=True)
     is_code = properties is not None and has_code_style(properties, "rStyle")
     raised = properties is not None and _is_raised(properties)
+    if raised and before and after:
+        raised = not is_inside_word(_text(source, before[0]), _text(source, after[0]))
     for node in run.children:
         if node.name == "t" and raised and NOTE.fullmatch(plain_text(source, node)):
             yield Item("empty", node.start, node.end, data=element)

@@ -79,7 +79,8 @@ def decode(name: str, content: bytes, declared: str | None = None) -> Decoded:
         raise InputError(f"{name}: declares an unknown encoding {encoding!r}; convert it to UTF-8") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{name}:{line}: is not valid {encoding.upper()}; convert it to UTF-8") from None
+        remedy = "" if declared or bom else ", for example with iconv -f windows-1252 -t utf-8"
+        raise InputError(f"{name}:{line}: is not valid {encoding.upper()}; convert it to UTF-8{remedy}") from None
     except UnicodeError:  # of codecs that are not for files, such as `undefined`
         raise InputError(f"{name}: declares the encoding {encoding!r}; convert it to UTF-8") from None
     if "\0" in text:  # UTF-16 without a byte order mark, for example

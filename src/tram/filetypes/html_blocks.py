@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tram.filetypes.base import ReadOptions, Translation
-from tram.filetypes.blocks import NOTE, Block, Event, Item
+from tram.filetypes.blocks import NOTE, Block, Event, Item, is_inside_word
 from tram.filetypes.html_tags import (
     INLINE,
     OPAQUE,
@@ -122,8 +122,11 @@ class _Reader:
         if token.name in SKIPPED or token.name in OPAQUE or any(self._is_left(token, each) for each in found):
             return self.ends.get(i, i)
         last = self.ends.get(i, i)
-        is_note = self._can_be_note(token, found) and i < last <= i + 12 and NOTE.fullmatch(self._text(i, last))
-        return last if is_note else i
+        if not (self._can_be_note(token, found) and i < last <= i + 12 and NOTE.fullmatch(self._text(i, last))):
+            return i
+        end = self.tokens[last].end
+        before, after = self.source[max(token.start - 1, 0) : token.start], self.source[end : end + 1]
+        return i if is_inside_word(before, after) else last
 
     def _can_be_note(self, token: Token, found: list[Attribute]) -> bool:
         """Return whether an element with a number in it refers to a note: above the line, or stuck to a word."""

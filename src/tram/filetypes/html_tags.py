@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
-from html.entities import html5
 from typing import Literal
 
 from tram.filetypes.blocks import Item
@@ -28,6 +27,7 @@ SKIPPED = _words(
 VOID = _words("area base br col embed hr img input link meta param source track wbr")
 # Elements in which nothing is a tag but their own end; `title` has text in it.
 RAW_TEXT = _words("script style textarea title xmp iframe noembed noframes")
+RAW_TEXT_END = re.compile(rf"</({'|'.join(sorted(RAW_TEXT))})(?=[\s/>])", re.I)
 
 ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+))?"""
 TOKEN = re.compile(
@@ -82,14 +82,18 @@ def tokens(source: str, xml: bool, position: int, end: int) -> Iterator[Token]:
     `xml`: `<a/>` is empty whatever its name.
     """
     last = source.rfind(">", position, end) + 1  # no tag can end behind it, so none is looked for
+    last_ends = {m[1].lower(): m.start() for m in RAW_TEXT_END.finditer(source, position, end)}
     raw_text = ""  # the element that only its own end can end
     while position < end:
         if raw_text:
             match = re.compile(rf"</{re.escape(raw_text)}(?=[\s/>])[^>]*>", re.I).search(source, position, end)
         else:
             match = TOKEN.search(source, position, last)
+        if match is None and raw_text:  # without an end, so that browsers show nothing of what follows
+            yield Token("other", position, end)
+            return
         if match is None:
-            comment = source.find("<!--", position, end) if not raw_text else -1  # without an end
+            comment = source.find("<!--", position, end)  # without an end
             yield from [Token("text", position, comment if comment >= 0 else end)] * (comment != position)
             yield from [Token("other", comment, end)] * (comment >= 0)
             return
@@ -103,7 +107,8 @@ def tokens(source: str, xml: bool, position: int, end: int) -> Iterator[Token]:
             yield Token("other", match.start(), position)
         else:
             name = match["name"].lower()
-            is_empty = name in VOID or (xml and match[0].endswith("/>"))
+            is_closed = xml or (name in RAW_TEXT and last_ends.get(name, -1) < position)  # what else would end it?
+            is_empty = name in VOID or (is_closed and match[0].endswith("/>"))
             kind: Literal["start", "end", "empty"] = "end" if match["close"] else "empty" if is_empty else "start"
             yield Token(kind, match.start(), position, name)
             raw_text = name if kind == "start" and name in RAW_TEXT else ""
@@ -139,10 +144,10 @@ def text_items(source: str, start: int, end: int, keep_lines: bool = False) -> I
 
 
 def _reference(raw: str, start: int) -> Iterator[Item]:
-    if raw[1] != "#" and raw[1:] not in html5:
+    text = unescape(raw)  # as browsers do: &copy2020 is ©2020
+    if raw[1] != "#" and text == raw:
         yield Item("opaque" if raw.endswith(";") else "text", start, start + len(raw), raw)
         return
-    text = unescape(raw)
     is_blank = text in "\t\n\r\f"
     yield Item("text", start, start + len(raw), " " if is_blank else text)
 

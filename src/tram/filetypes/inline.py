@@ -4,8 +4,9 @@
 
 Words are those of `inline_tree.word_spans`; an alignment is a list of (source word, target word). Whatever it says:
 no tag is lost or doubled, tags stay properly nested, tags around all words stay around all words, empty elements
-keep their order, and no word is cut but one that is the same in the source and cut there too. If the translation equals
-the source, every tag stays where it was.
+keep their order, and no word is cut but one that is the same in the source and cut there too; an empty element splits
+characters without a blank between them only if it did so in the source. If the translation equals the source, every tag
+stays where it was.
 """
 
 from bisect import bisect_left
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tram.filetypes.base import Tag, is_placeholder
-from tram.filetypes.inline_tree import Node, find_partners, first_word, parse, word_spans
+from tram.filetypes.inline_tree import Node, depth_in_run, find_partners, first_word, parse, word_spans
 
 Alignment = Sequence[tuple[int, int]]
 
@@ -45,7 +46,7 @@ def place(source: str, tags: Sequence[Tag], target: str, alignment: Alignment | 
         return Placed(_in_order(source, tags, target, words), by_position=True)
     inside = _inside_words(source, tags, target, words)
     others = [tag for i, tag in enumerate(tags) if i not in inside]
-    placing = _Placing(words, _links(source, target, words, alignment))
+    placing = _Placing(target, words, _links(source, target, words, alignment))
     root = parse(source, others)
     root.end = len(target)
     placing.lay_out(root, 0, len(words))
@@ -114,7 +115,7 @@ def _depth(tags: Sequence[Tag]) -> int:
 def _in_order(source: str, tags: Sequence[Tag], target: str, words: list[tuple[int, int]]) -> tuple[Tag, ...]:
     """Place tags by relative position without a change of their order: for sentences with masses of tags."""
     spans = word_spans(source)
-    borders = sorted({0, len(target), *(border for word in words for border in word)})
+    borders = [border for border in _borders(target, words) if depth_in_run(target, border) == 0]
     result = []
     for tag in tags:
         if not spans or tag.position <= spans[0][0]:
@@ -125,6 +126,11 @@ def _in_order(source: str, tags: Sequence[Tag], target: str, words: list[tuple[i
             position = _nearest(borders, tag.position / len(source) * len(target))
         result.append(Tag(tag.kind, tag.key, position))
     return tuple(result)
+
+
+def _borders(target: str, words: list[tuple[int, int]]) -> list[int]:
+    """Return where tags may be, in order."""
+    return sorted({0, len(target), *(border for word in words for border in word)})
 
 
 def _nearest(sorted_values: Sequence[float], wanted: float) -> Any:
@@ -209,9 +215,10 @@ def _by_position(
 class _Placing:
     """One sentence's words and links, and the layout of tags over them."""
 
-    def __init__(self, words: list[tuple[int, int]], links: list[list[int]]) -> None:
+    def __init__(self, target: str, words: list[tuple[int, int]], links: list[list[int]]) -> None:
         self.words = words
         self.links = links
+        self.depths = {border: depth_in_run(target, border) for border in _borders(target, words)}
 
     def lay_out(self, parent: Node, first: int, last: int) -> None:
         """Place the children of a node that covers the target words first … last - 1."""
@@ -285,8 +292,16 @@ class _Placing:
                         [sibling.end, sibling.start] if sibling.order < point.order else [sibling.start, sibling.end]
                     )
                     position = next(edge for edge in edges if low <= edge <= high)
-            low = position
-            _collapse(point, position)
+            low = self._outside_runs(point, position, low, high, fixed)
+            _collapse(point, low)
+
+    def _outside_runs(self, point: Node, position: int, low: int, high: int, siblings: list[Node]) -> int:
+        """Return a position from low to high, outside of siblings, that is no deeper in a run than in the source."""
+        if self.depths[position] <= point.depth:
+            return position
+        places = [place for place in self.depths if low <= place <= high and self.depths[place] <= point.depth]
+        places.sort(key=lambda place: ((place > position) != point.left, abs(place - position)))
+        return next((p for p in places if not any(each.start < p < each.end for each in siblings)), high)
 
     def _point(self, point: Node, first: int, last: int) -> int:
         """Return the position next to the target word that a point's neighbour is linked to."""

@@ -1,9 +1,9 @@
 """The laws of inline markup, checked after tags were placed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tram.filetypes.base import Tag
-from tram.filetypes.inline_tree import find_partners, first_word, last_word, word_spans
+from tram.filetypes.inline_tree import depth_in_run, find_partners, first_word, last_word, word_spans
 
 
 def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[Tag]) -> list[str]:
@@ -22,6 +22,8 @@ def violations(source: str, tags: Sequence[Tag], target: str, placed: Iterable[T
     if source != target:
         if not _cuts(target, placed) <= _cuts(source, tags):
             problems.append("a word is cut")
+        if any(_splitting(source, tags, target, placed)):
+            problems.append("an empty element splits characters that belong together")
         if word_spans(source) and not _around_all(source, tags) <= _around_all(target, placed):
             problems.append("a tag around the whole sentence does not stay around it")
     return problems
@@ -37,6 +39,27 @@ def _cuts(text: str, tags: Iterable[Tag]) -> set[tuple[str, int]]:
             start, end = spans[word]
             result.add((text[start:end].lower(), tag.position - start))
     return result
+
+
+def _splitting(source: str, tags: Sequence[Tag], target: str, placed: Sequence[Tag]) -> Iterator[bool]:
+    """Yield for each empty element whether it is deeper inside a run of characters than in the source.
+
+    Where a pair of tags around words begins or ends, an empty element inside or beside the pair may be, too.
+    """
+    allowed = {tag.key: depth_in_run(source, tag.position) for tag in tags if tag.kind == "empty"}
+    partners = find_partners(tags)
+    around = {tag.key for i, tag in enumerate(tags) if i in partners and _is_around_text(source, tags, i, partners[i])}
+    edges = {tag.position for tag in placed if tag.kind != "empty" and tag.key in around}
+    for tag in placed:
+        if tag.kind == "empty" and tag.position not in edges:
+            yield depth_in_run(target, tag.position) > allowed.get(tag.key, 0)
+
+
+def _is_around_text(source: str, tags: Sequence[Tag], tag: int, partner: int) -> bool:
+    if partner < 0:
+        return True
+    start, end = sorted((tags[tag].position, tags[partner].position))
+    return source[start:end].strip() != ""
 
 
 def _is_nested(tags: Sequence[Tag]) -> bool:

@@ -13,11 +13,27 @@ IDEOGRAPHS = (
     "\u2e80-\u2fff\u3005-\u3007\u3040-\u30ff\u31c0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
+IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
+WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Return start and end of each word and each sign."""
     return [match.span() for match in WORD.finditer(text)]
+
+
+def depth_in_run(text: str, position: int) -> int:
+    """Return how deep inside a run of characters without a blank a position is.
+
+    0: at an end of the run, or beside a character of a script without blanks; 1: before the signs that close it;
+    2: anywhere else.
+    """
+    before, after = text[max(position - 1, 0) : position], text[position : position + 1]
+    if not before or not after.strip() or IDEOGRAPH.match(before) or IDEOGRAPH.match(after):
+        return 0
+    if WORD_END.match(text, position):
+        return 1
+    return 2 if before.strip() else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +42,7 @@ class Node:
 
     words: the source words (first, behind the last) that it covers.
     left: a tag without content follows a word directly and moves with that word.
+    depth: how deep inside a run of characters it may be without content; all inside it is then in the same place.
     start, end: character positions in the target.
     """
 
@@ -34,6 +51,7 @@ class Node:
     words: tuple[int, int]
     order: int = 0
     left: bool = True
+    depth: int = 0
     pair: bool = True
     from_start: bool = False  # its opening tag is in an earlier sentence
     to_end: bool = False
@@ -85,9 +103,11 @@ def parse(source: str, tags: Sequence[Tag]) -> Node:
             start = node.opening.position if node.opening else 0
             node.words = (node.words[0] if source[start : tag.position].strip() else last, last)
             node.left = _follows_word(source, tag.position)
+            node.depth = min([depth_in_run(source, tag.position), *(child.depth for child in node.children)])
         else:
-            where = last_word(spans, tag.position)
-            point = Node(tag, None, (where, where), order, _follows_word(source, tag.position), pair=False)
+            where, left = last_word(spans, tag.position), _follows_word(source, tag.position)
+            depth = depth_in_run(source, tag.position)
+            point = Node(tag, None, (where, where), order, left, depth, pair=False)
             stack[-1].children.append(point)
     for node in stack[1:]:
         node.words = (node.words[0], len(spans))

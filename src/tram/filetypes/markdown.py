@@ -1,17 +1,18 @@
-"""Markdown: only the text of paragraphs, headings, list items, table cells and HTML blocks changes.
+"""Markdown: only the text of paragraphs, headings, list items, table cells, titles and HTML blocks changes.
 
 Code, formulas, link targets, front matter and all white space around text stay byte for byte. New text is escaped only
 if it would be read as markup otherwise: every block of Markdown is parsed again after it was written.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 from mdit_py_plugins.admon import admon_plugin
 from mdit_py_plugins.amsmath import amsmath_plugin
@@ -20,10 +21,10 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote.index import footnote_def
 
 from tram.filetypes.base import FileType, ReadOptions, Translation
-from tram.filetypes.blocks import Block, Event, is_direction_mark
+from tram.filetypes.blocks import Block, Event, Item, is_direction_mark
 from tram.filetypes.encoding import decode
 from tram.filetypes.html_blocks import HtmlWriter, html_blocks
-from tram.filetypes.markdown_inline import Content, content_of, formula, inline_items
+from tram.filetypes.markdown_inline import Content, LinkTitle, content_of, formula, inline_items, title_items
 from tram.filetypes.parts import PartsDocument
 
 FRONT_MATTER = re.compile(
@@ -89,10 +90,13 @@ class _MarkdownPart(HtmlWriter):
         self.env: dict[str, Any] = {}
         tokens = parser().parse(source[start:], self.env)
         lines = [(m.start(1), m.end(1)) for m in LINE.finditer(source, start)]
-        super().__init__(source, _blocks(source, tokens, lines, options))
+        titles = _reference_titles(source, self.env.get("references", {}), lines, options.source_language)
+        super().__init__(source, [*_blocks(source, tokens, lines, options), *titles])
 
     def write_block(self, block: Block, events: list[Event], translations: Sequence[Translation | None]) -> str:
         """Return a block with as few escapes as its text needs to be read as text."""
+        if isinstance(block.data, LinkTitle):
+            return self._link_title(block, events, block.data)
         if block.data not in TEMPLATES:
             return super().write_block(block, events, translations)
         for escapes in _attempts(events, block.data):
@@ -103,6 +107,23 @@ class _MarkdownPart(HtmlWriter):
             if self._reads_as(raw if "cell" in block.data else content, events, block.data, escapes):
                 return raw
         return self._splice(block.start, block.end, block.inner)  # no way to write it: left in the source language
+
+    def _link_title(self, block: Block, events: list[Event], title: LinkTitle) -> str:
+        """Return the title of a link; as it was if the new one would not be read as one."""
+        pieces = [self._in_title(event, block, title) for event in events]
+        contents = [piece.replace(r"\|", "|") for piece in pieces] if title.in_cell else pieces
+        quoted = title.opening + "".join(contents) + title.closing
+        found = parser().helpers.parseLinkTitle(quoted, 0, len(quoted))
+        pairs = zip(events, contents, strict=True)
+        plain = "".join(event if isinstance(event, str) else unescapeAll(content) for event, content in pairs)
+        is_title = found.ok and found.pos == len(quoted) and found.str == plain
+        return "".join(pieces) if is_title else self._splice(block.start, block.end, block.inner)
+
+    def _in_title(self, event: Event, block: Block, title: LinkTitle) -> str:
+        if not isinstance(event, str):
+            return self.raw(event, block)
+        text = title.escaped(event)
+        return text.replace("|", r"\|") if title.in_cell else text
 
     def _event(self, event: Event, escapes: Escapes, i: int, events: list[Event], block: Block) -> tuple[str, str]:
         """Return an event as inline content, and as the file has it, with what surrounds continuation lines."""
@@ -152,7 +173,8 @@ def _summary(events: Sequence[Event], html: bool) -> list[str]:
     """Return texts and tags in a form that can be compared: neighbouring texts joined, blanks made equal."""
     result = [""]
     for event in events:
-        if isinstance(event, str) or event.kind == "text" or is_direction_mark(event):
+        is_line_end = isinstance(event, Item) and event.kind == "break" and event.text == " "  # behind a title
+        if isinstance(event, str) or event.kind == "text" or is_line_end or is_direction_mark(event):
             text = event if isinstance(event, str) else event.text
             result[-1] += text
         elif event.kind == "line":
@@ -197,7 +219,7 @@ def _escaped(text: str, escapes: Escapes, at_line_start: bool, kind: str) -> str
 
 
 def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], options: ReadOptions) -> Iterator[Block]:
-    """Yield the blocks of a file, alternative texts of images behind the block that they are in."""
+    """Yield the blocks of a file, alternative texts and titles behind the block that they are in."""
     column = 0
     language = options.source_language
     for before, token in zip([Token("", "", 0), *tokens], tokens, strict=False):
@@ -226,8 +248,27 @@ def _blocks(source: str, tokens: list[Token], lines: list[tuple[int, int]], opti
         if before.type == "heading_open" and not before.markup.startswith("#"):
             kind = "paragraph"  # underlined: written like a paragraph
         yield Block(items, language, content.starts[0], content.ends[-1], data=kind)
-        for alternative, start, end in inner:
-            yield Block(alternative, language, start, end, data="cell image" if kind == "cell" else "image")
+        for each in inner:
+            image = "cell image" if kind == "cell" else "image"
+            data = replace(each.title, in_cell=kind == "cell") if each.title else image
+            yield Block(each.items, language, each.start, each.end, data=data)
+
+
+def _reference_titles(
+    source: str, references: Mapping[str, Any], lines: list[tuple[int, int]], language: str
+) -> Iterator[Block]:
+    """Yield the titles in definitions such as `[label]: address "title"`, if they end the last line of it."""
+    for reference in references.values():
+        if not reference["title"].strip():
+            continue
+        first, last = lines[reference["map"][1] - 1]
+        end = first + len(source[first:last].rstrip())
+        for at in range(end - 2, first, -1):
+            found = parser().helpers.parseLinkTitle(source, at, end)
+            if found.ok and found.pos == end and found.str == reference["title"] and source[at - 1] in " \t":
+                title = Content(source[at + 1 : end - 1], range(at + 1, end - 1), range(at + 2, end))
+                yield Block(title_items(title), language, at + 1, end - 1, data=LinkTitle(source[at]))
+                break
 
 
 def _html(source: str, span: list[tuple[int, int]], content: str, options: ReadOptions) -> list[Block]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
@@ -34,6 +35,7 @@ FORMULA = re.compile(r"\$\$(?:[^$\\`]|\\.)+\$\$|(?<![\w$])\$(?=[^\s$])(?:[^$\\`]
 PRICE = re.compile(r"\$\d.*(?<![\\A-Za-z])[A-Za-z]{2}", re.DOTALL)
 LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.)*\]", re.DOTALL)
 SPACE = re.compile(r"[ \t\n]*")
+TITLE_PIECE = re.compile(r"\\[!-/:-@\[-`{-~]|&#?\w+;|[^\\&]+|.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,40 @@ class Content:
     def part(self, start: int, end: int) -> "Content":
         """Return a slice as content of its own."""
         return Content(self.text[start:end], self.starts[start:end], self.ends[start:end])
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTitle:
+    """A title in quotes (or brackets) behind the address of a link or an image; in_cell: of a table."""
+
+    opening: str
+    in_cell: bool = False
+
+    @property
+    def closing(self) -> str:
+        """What ends it."""
+        return ")" if self.opening == "(" else self.opening
+
+    def escaped(self, text: str) -> str:
+        """Return text as it is written in a title, but for bars in a cell."""
+        text = re.sub(rf"[\\{re.escape(self.opening + self.closing)}]", r"\\\g<0>", text)
+        return re.sub(r"&(?=#?\w+;)", "&amp;", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """Text inside an item: the alternative text of an image, or a title."""
+
+    items: list[Item]
+    start: int
+    end: int
+    title: LinkTitle | None = None
+
+
+def title_items(content: Content) -> list[Item]:
+    """Return the text of a title."""
+    found = TITLE_PIECE.finditer(content.text)
+    return [replace(content.item("text", *each.span(), unescapeAll(each[0])), data=None) for each in found]
 
 
 def formula(state: StateInline, silent: bool) -> bool:
@@ -79,7 +115,7 @@ class _Walk:
         self.at = 0
         self.labels: list[str | None] = []  # of the links that are open
         self.starts: list[int] = []
-        self.inner: list[tuple[list[Item], int, int]] = []  # alternative texts of images
+        self.inner: list[Inner] = []
 
     def items(self, tokens: Sequence[Token]) -> Iterator[Item]:
         i = 0
@@ -101,8 +137,12 @@ class _Walk:
             yield self._take("text", self._expect(token.markup), token.content)
         elif token.type == "softbreak":
             line = self.content.text[: self.at].rpartition("\n")[2]
-            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or BOLD_LINE.fullmatch(line)
-            yield self._take("break" if is_title else "text", self._match(re.compile(r"[ \t]*\n[ \t]*")), " ")
+            end = self._match(re.compile(r"[ \t]*\n[ \t]*"))
+            goes_on = self.content.text[end : end + 1].islower()
+            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or (
+                BOLD_LINE.fullmatch(line) and not goes_on
+            )
+            yield self._take("break" if is_title else "text", end, " ")
         elif token.type == "hardbreak":
             yield self._take("line", self._match(re.compile(r"(?: *|\\)\n[ \t]*")))
         elif token.type == "code_inline":
@@ -163,11 +203,12 @@ class _Walk:
         self.at = label_end
         reference = token.meta.get("label") is not None
         end = self._link_end(reference)
-        if not reference and token.children:
+        is_label = reference and end - label_end <= len("][]")  # its own text is what it is found by
+        if not is_label and token.children:
             inside = _Walk(self.md, self.content.part(start + 2, label_end))
             items = list(inside.items(token.children))
             if items:
-                self.inner.append((items, items[0].start, items[-1].end))
+                self.inner.append(Inner(items, items[0].start, items[-1].end))
         self.at = start
         return self._take("empty", end)
 
@@ -184,10 +225,18 @@ class _Walk:
             at = self._space(destination.pos)
             title = self.md.helpers.parseLinkTitle(text, at, len(text))
             if title.ok and at > destination.pos:
+                self._title(at, title.pos)
                 at = self._space(title.pos)
         if text[at : at + 1] != ")":
             raise Lost
         return at + 1
+
+    def _title(self, start: int, end: int) -> None:
+        """Remember a title that is in one line."""
+        inside = self.content.part(start + 1, end - 1)
+        if inside.text.strip() and "\n" not in inside.text:
+            title = LinkTitle(self.content.text[start])
+            self.inner.append(Inner(title_items(inside), inside.starts[0], inside.ends[-1], title))
 
     def _space(self, at: int) -> int:
         match = SPACE.match(self.content.text, at)
@@ -235,10 +284,8 @@ def _copied(items: list[Item]) -> Iterator[Item]:
         i = end + 1
 
 
-def inline_items(
-    md: MarkdownIt, tokens: Sequence[Token], content: Content
-) -> tuple[list[Item], list[tuple[list[Item], int, int]]] | None:
-    """Return the items of a block and those of the alternative texts in it; None if tokens cannot be followed."""
+def inline_items(md: MarkdownIt, tokens: Sequence[Token], content: Content) -> tuple[list[Item], list[Inner]] | None:
+    """Return the items of a block and the texts inside of them; None if tokens cannot be followed."""
     walk = _Walk(md, content)
     try:
         return list(_copied(list(walk.items(tokens)))), walk.inner

@@ -1,6 +1,6 @@
 """ODT: body, tables, headers, footers, notes, text boxes; comments, tracked changes and all other parts stay.
 
-In a sentence that changes, runs of blanks (`<text:s/>`) become one blank. Descriptions of pictures are not translated.
+Descriptions of pictures are translated too. In a sentence that changes, runs of blanks (`<text:s/>`) become one blank.
 The language of styles becomes that of the translation.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from tram.errors import InputError
 from tram.filetypes.base import FileType, ReadOptions
-from tram.filetypes.blocks import NOTE, Block, Item
+from tram.filetypes.blocks import NOTE, Block, Item, is_inside_word
 from tram.filetypes.docx_runs import CODE_STYLE
 from tram.filetypes.html_tags import text_items
 from tram.filetypes.languages import base_language, is_same, region
 from tram.filetypes.packages import Package, peek
 from tram.filetypes.parts import PartsDocument, XmlPart
 from tram.filetypes.xml_inline import plain_text
-from tram.filetypes.xml_source import Element, Text, parse_xml
+from tram.filetypes.xml_source import Element, Text, is_file_name, parse_xml
 
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
 STYLED = re.compile(r'<[^<>]*\sfo:language="([\w-]+)"[^<>]*>')
@@ -25,6 +25,7 @@ COUNTRY = re.compile(r'(?<=\s)fo:country="[^"]*"')
 PAIRS = frozenset({"span", "a", "meta", "meta-field"})
 # Elements that are not part of the text around them, and whose own text is not translated either.
 LEFT_ALONE = frozenset({"annotation", "tracked-changes", "note-citation", "forms", "script", "bibliography-source"})
+SVG = ":svg-compatible:1.0"  # descriptions of pictures
 # Elements with paragraphs of their own, such as notes and text boxes.
 SEPARATE = frozenset({"note", "frame", "custom-shape", "g", "rect", "line", "annotation", "control", "object"})
 
@@ -52,7 +53,9 @@ class OdtPart(XmlPart):
             if element.name in LEFT_ALONE:
                 continue
             is_text = element.namespace.endswith(":text:1.0") and element.name in ("p", "h")
-            if is_text and element.inner_end < element.end and not self._is_code(element):
+            if element.namespace.endswith(SVG) and element.name in ("title", "desc"):
+                yield from _description(source, element, language)
+            elif is_text and element.inner_end < element.end and not self._is_code(element):
                 items = list(self._items(source, element))
                 if any(item.kind == "text" and item.text.strip() for item in items):
                     yield Block(items, language, element.inner, element.inner_end)
@@ -67,7 +70,7 @@ class OdtPart(XmlPart):
                     yield Item("empty", node.start, node.end)
             elif node.name == "span" and self._is_code(node) and plain_text(source, node).strip():
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
-            elif node.attributes.get("style-name") in self.raised and NOTE.fullmatch(plain_text(source, node)):
+            elif self._is_note(source, node):
                 yield Item("empty", node.start, node.end)
             elif node.name in PAIRS and node.inner_end < node.end:
                 yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
@@ -79,15 +82,29 @@ class OdtPart(XmlPart):
                 yield Item("break", node.start, node.end)
             elif node.name == "line-break":
                 yield Item("line", node.start, node.end)
-            elif node.name in SEPARATE or not plain_text(source, node).strip():
+            elif node.name in SEPARATE or node.find("title", "desc") or not plain_text(source, node).strip():
                 yield Item("empty", node.start, node.end)
             else:  # page numbers, dates, references: computed by the office program
                 yield Item("opaque", node.start, node.end, plain_text(source, node))
+
+    def _is_note(self, source: str, node: Element) -> bool:
+        """Return whether an element is what refers to a note, above the line."""
+        is_raised = node.attributes.get("style-name") in self.raised
+        before, after = source[node.start - 1 : node.start], source[node.end : node.end + 1]
+        return is_raised and NOTE.fullmatch(plain_text(source, node)) is not None and not is_inside_word(before, after)
 
     def _is_code(self, element: Element) -> bool:
         """Return whether a paragraph or a span has a style of code, directly or through an automatic style."""
         style = element.attributes.get("style-name", "")
         return any(CODE_STYLE.search(name) for name in (style, self.parents.get(style, "")))
+
+
+def _description(source: str, element: Element, language: str) -> Iterator[Block]:
+    """Yield what is read out in place of a picture."""
+    text = plain_text(source, element).strip()
+    if text and not is_file_name(text) and all(isinstance(n, Text) and n.kind == "text" for n in element.nodes):
+        items = list(text_items(source, element.inner, element.inner_end))
+        yield Block(items, language, element.inner, element.inner_end)
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:

@@ -42,7 +42,7 @@ class Cue:
     begin_time: float
     end_time: float
     tags: list[tuple[Tag, str]] = field(default_factory=list)
-    new_speaker: bool = False
+    voice: str | None = None  # the tag that says who speaks
 
 
 @dataclass
@@ -63,7 +63,7 @@ def make_cue(items: Sequence[Item], begin: float, end: float) -> Cue | None:
     while items[last - 1].kind != "text" and not words[0] <= partners.get(last - 1, -1) <= words[-1]:
         last -= 1
     cue = Cue(items[first].start, items[last - 1].end, "", begin, end)
-    cue.new_speaker = any(item.name == "v" and item.kind == "open" for item in items[:first])
+    cue.voice = next((item.data for item in items[:first] if item.name == "v" and item.kind == "open"), None)
     for i in range(first, last):
         item = items[i]
         if item.kind in ("text", "opaque"):
@@ -175,7 +175,8 @@ def _sentences(cues: list[Cue], language: str) -> list[_Sentence]:
     unended = 0  # cues since the last end of a sentence
     for number, cue in enumerate(cues):
         before = cues[number - 1] if number else None
-        is_new = before is None or cue.new_speaker or cue.begin_time - before.end_time > PAUSE or unended >= MAX_JOINED
+        speaks_on = before is not None and cue.voice in (None, before.voice)
+        is_new = before is None or not speaks_on or cue.begin_time - before.end_time > PAUSE or unended >= MAX_JOINED
         unended = 0 if is_new or ENDED.search(cue.text) else unended + 1
         for i, line in enumerate(cue.text.split("\n")):
             if parts:

@@ -19,6 +19,7 @@ DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\bencoding\s*=\s*["']([\w:.-]+)""")
 ROOT = re.compile(rb"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[[^\]]*\]\s*)?>)*+<(?:\w+:)?([\w.-]+)", re.S)
 TAG = re.compile(r"""<[^>"']*+(?:"[^"]*+"[^>"']*+|'[^']*+'[^>"']*+)*+>""")
 ATTRIBUTE = re.compile(r"""\s+([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+FILE_NAME = re.compile(r"\S+\.[A-Za-z]{3,4}|\w+://\S+|[A-Za-z]:\\.+")
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -194,9 +195,23 @@ def escape_xml(text: str) -> str:
     return NOT_XML.sub("", text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def is_file_name(text: str) -> bool:
+    """Return whether a description of a picture is only the name of its file, which programs put there."""
+    return FILE_NAME.fullmatch(text.strip()) is not None
+
+
 def tag_name(tag: str) -> str:
     """Return the name in a tag, with its prefix."""
     return re.split(r"[\s/>]", tag.lstrip("</"), maxsplit=1)[0]
+
+
+def attribute_span(text: str, element: Element, name: str) -> tuple[int, int, str]:
+    """Return start and end of the value of an attribute in the file, and its quote; `name` may have any prefix."""
+    for match in ATTRIBUTE.finditer(text, element.start, element.inner):
+        if match[1].rpartition(":")[2] == name:
+            group = 2 if match[2] is not None else 3
+            return *match.span(group), '"' if group == 2 else "'"
+    raise KeyError(name)
 
 
 def with_attribute(tag: str, name: str, value: str) -> str:

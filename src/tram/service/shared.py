@@ -9,7 +9,7 @@ from tram.text.verbatim import VerbatimRules
 from tram.text.words import Alignment, words_by_blanks
 from tram.translation.alignment import WordSpans
 from tram.translation.document_state import DocumentState
-from tram.translation.documents import Advance, Remarks, check_pairs, check_sentences
+from tram.translation.documents import Advance, Numbered, Remarks, check_pairs, check_sentences
 from tram.translation.lockstep import History
 from tram.translation.parts import Translation
 from tram.translation.translator import Translator
@@ -62,6 +62,17 @@ class SharedTranslator(Translator):
             if advance is not None:
                 advance(len(found))
             yield [options[0] for options in found]
+
+    def as_finished(
+        self,
+        documents: Iterable[list[str]],
+        advance: Advance | None = None,
+        alignment: bool = False,
+        verbatim: VerbatimRules | None = None,
+        remarks: Remarks | None = None,
+    ) -> Iterator[Numbered]:
+        """Translate documents as one request of the scheduler, which returns them in order."""
+        return enumerate(self.detailed(documents, advance, alignment=alignment, verbatim=verbatim, remarks=remarks))
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
         """Read sentences with their translations, some at a time."""

@@ -6,7 +6,7 @@ not grow with their number; translations are checked (`guards`), and spans are r
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 AHEAD = 32  # maximum number of batches, finished or in progress, after a document that is unfinished
 Advance = Callable[[int], None]
+Numbered = tuple[int, list[Translation]]  # a document by its number
 T = TypeVar("T")
 
 
@@ -69,15 +70,32 @@ class DocumentRun:
     remarks: Remarks
 
     def translate(self, documents: Iterator[SpannedDocument], own_remarks: bool) -> Iterator[list[Translation]]:
-        """Yield the translations of documents; own_remarks: emit the warnings at the end."""
-        yield from self.in_lockstep(documents) if self.translator.has_context else self.as_sentences(documents)
+        """Yield the translations of documents in order; own_remarks: emit the warnings at the end."""
+        held: dict[int, list[Translation]] = {}  # of documents after one that is unfinished
+        following = 0
+        for number, translations in self.as_finished(documents, held):
+            held[number] = translations
+            while following in held:
+                yield held.pop(following)
+                following += 1
         if own_remarks:
             self.remarks.warn()
 
-    def in_lockstep(self, documents: Iterator[SpannedDocument]) -> Iterator[list[Translation]]:
-        """Translate documents with a model that has context."""
+    def as_finished(self, documents: Iterator[SpannedDocument], held: Collection[int] = ()) -> Iterator[Numbered]:
+        """Yield the number and the translations of each document as soon as it is finished.
+
+        held: the numbers of those that wait at the caller; while these are many, no further documents are read.
+        """
+        if self.translator.has_context:
+            yield from self.in_lockstep(documents, held)
+        else:
+            yield from enumerate(self.as_sentences(documents))
+
+    def in_lockstep(self, documents: Iterator[SpannedDocument], held: Collection[int]) -> Iterator[Numbered]:
+        """Translate documents with a model that has context; see `as_finished`."""
         translator = self.translator
-        tasks: dict[int, DocumentTask] = {}  # in the order of the documents
+        tasks: dict[int, DocumentTask] = {}  # unfinished
+        finished: list[DocumentTask] = []
         numbers = count()
         exhausted = False
 
@@ -88,7 +106,7 @@ class DocumentRun:
             nonlocal exhausted
             while not exhausted:
                 document = None
-                if len(tasks) < translator.batch * AHEAD:  # otherwise too many wait for a long document before them
+                if len(tasks) + len(held) < translator.batch * AHEAD:  # else too many wait for a long one before them
                     document = next(documents, None)
                     exhausted = document is None
                     if exhausted and self.gold is not None and next(self.gold, None) is not None:
@@ -96,12 +114,11 @@ class DocumentRun:
                 if document is not None:
                     task = self._task(next(numbers), document)
                     self.remarks.split += task.sentences.split
-                    tasks[task.cursor.number] = task
+                    if task.done:  # it has no sentence
+                        finished.append(task)
+                    else:
+                        tasks[task.cursor.number] = task
                 yield None if document is None else task.cursor
-
-        def finished() -> Iterator[list[Translation]]:
-            while tasks and (first := next(iter(tasks.values()))).done:
-                yield self._finished(tasks.pop(first.cursor.number))
 
         lockstep = translator.lockstep(self.history, choose, self.alignment)
         while not exhausted:  # more than one round only if all waiting documents had no sentences
@@ -110,8 +127,12 @@ class DocumentRun:
                 if self.advance is not None and task.sentences.completes(len(task.found)):
                     self.advance(1)
                 task.add(hypotheses)
-                yield from finished()
-            yield from finished()
+                if task.done:
+                    finished.append(tasks.pop(cursor.number))
+                while finished:
+                    yield self._finished(finished.pop(0))
+            while finished:
+                yield self._finished(finished.pop(0))
 
     def _task(self, number: int, document: SpannedDocument) -> DocumentTask:
         translator = self.translator
@@ -130,12 +151,12 @@ class DocumentRun:
             task.cursor.gold = task.sentences.gold(translator.without_separators(reference))
         return task
 
-    def _finished(self, task: DocumentTask) -> list[Translation]:
+    def _finished(self, task: DocumentTask) -> Numbered:
         task.advance_state()
         best = task.best_of_texts()
         if self.alignment and self.translator.units is not None:
             best = self._aligned(task.document.texts, best)
-        return self._joined(task.document, best, task.sentences.non_empty())
+        return task.cursor.number, self._joined(task.document, best, task.sentences.non_empty())
 
     def _joined(self, document: SpannedDocument, best: list[Translation], translated: int) -> list[Translation]:
         """Return the translations of a document's sentences; complete those that need no model."""

@@ -37,7 +37,15 @@ from tram.text.verbatim import VerbatimRules
 from tram.text.words import Alignment, words_by_blanks
 from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
-from tram.translation.documents import Advance, DocumentRun, Remarks, check_pairs, check_sentences, search_parts
+from tram.translation.documents import (
+    Advance,
+    DocumentRun,
+    Numbered,
+    Remarks,
+    check_pairs,
+    check_sentences,
+    search_parts,
+)
 from tram.translation.engines.base import Engine, weight_versions
 from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
@@ -270,12 +278,27 @@ class Translator:
             raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
         if history == "gold" and verbatim is not None:
             raise InputError("a gold history reads references as they are; leave out `verbatim`")
-        sentinels = verbatim is not None and self.copies_sentinels()
-        protected = (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
         state_iterator = None if states is None else iter(states)
         references = iter(gold) if gold is not None and history == "gold" else None
         run = DocumentRun(self, advance, state_iterator, history, references, alignment, remarks or Remarks())
-        return run.translate(protected, own_remarks=remarks is None)
+        return run.translate(self._protected(documents, verbatim), own_remarks=remarks is None)
+
+    def as_finished(
+        self,
+        documents: Iterable[list[str]],
+        advance: Advance | None = None,
+        alignment: bool = False,
+        verbatim: VerbatimRules | None = None,
+        remarks: Remarks | None = None,
+    ) -> Iterator[Numbered]:
+        """Translate like `detailed`, but yield each document with its number as soon as it is finished."""
+        self._check_settings()
+        run = DocumentRun(self, advance, None, "generated", None, alignment, remarks or Remarks())
+        return run.as_finished(self._protected(documents, verbatim))
+
+    def _protected(self, documents: Iterable[list[str]], verbatim: VerbatimRules | None) -> Iterator[SpannedDocument]:
+        sentinels = verbatim is not None and self.copies_sentinels()
+        return (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
 
     def lockstep(
         self, history: History = "generated", choose: Choose | None = None, alignment: bool = False

@@ -72,6 +72,26 @@ def test_text_is_written_as_the_page_writes_it(page: bytes, new: dict[str, str],
     assert translated(page, new) == expected
 
 
+def test_an_element_that_nothing_ends_hides_no_tags_among_the_text() -> None:
+    new = {"One": "Eins", "Two": "Zwei"}
+    closed, unclosed = b"<p>One</p><iframe src=x /><p>Two</p></body>", b"<p>One</p><iframe src=x><p>Two</p></body>"
+    assert translated(closed, new) == b"<p>Eins</p><iframe src=x /><p>Zwei</p></body>"
+    assert translated(unclosed, new) == b"<p>Eins</p><iframe src=x><p>Two</p></body>"
+
+
+def test_a_reference_without_its_end_is_read_as_browsers_read_it() -> None:
+    page = b'<meta charset="utf-8"><p>&copy2020 AT&T &bogus x</p>'
+    assert [s.text for s in read_bytes("x.html", page).documents[0]] == ["©2020 AT&T &bogus x"]
+    written = translated(page, {"©2020 AT&T &bogus x": "von 2020©"})
+    assert written == '<meta charset="utf-8"><p>von 2020©</p>'.encode()
+
+
+def test_a_raised_number_inside_a_word_is_part_of_it() -> None:
+    new = {"Add x2y now.": "Nun x2y dazu.", "It is hot.": "Es ist heiß."}
+    assert translated(b"<p>Add x<sup>2</sup>y now.", new) == b"<p>Nun x<sup>2</sup>y dazu."
+    assert translated(b"<meta charset=utf-8><p>It is hot<sup>2</sup>.", new).endswith("heiß<sup>2</sup>.".encode())
+
+
 def test_the_language_of_a_page_becomes_the_target_language() -> None:
     options = ReadOptions(source_language="en", target_language="de")
     assert translated(b'<html lang="en-US"><p lang="fr">x', {}, options) == b'<html lang="de"><p lang="fr">x'

@@ -57,6 +57,12 @@ SWAP = [(0, 0), (1, 3), (2, 1), (3, 2)]  # a verb goes to the end
         ("I saw <1the <2dog>2>1", "ich den Hund sah", SWAP, "ich <1den <2Hund>2>1 sah"),
         ("I saw{1/} the dog", "ich den Hund sah", SWAP, "ich den Hund sah{1/}"),
         ("I saw {1/}the dog", "ich den Hund sah", SWAP, "ich {1/}den Hund sah"),
+        ("I saw{1/} the dog", "ich sah, den Hund", [(1, 1)], "ich sah,{1/} den Hund"),
+        ("I saw {1/}the dog", "ich sah (den Hund)", [(2, 3)], "ich sah {1/}(den Hund)"),
+        ("I saw{1/}, the dog", "ich sah-te, den Hund", [(1, 1)], "ich sah-te{1/}, den Hund"),
+        ("I saw{1/}-the dog", "ich sah-den Hund", [(1, 1)], "ich sah{1/}-den Hund"),
+        ("two{1/} three", "<w:b/>", [(0, 1)], "<w:b/>{1/}"),
+        ("I saw{1/} it", "我看见了它", [(1, 1)], "我看{1/}见了它"),
         ("I saw<1 the dog", "ich den Hund sah", [(0, 0), (1, 1), (2, 2), (3, 3)], "ich den <1Hund sah"),
         ("I saw>1 the dog", "ich sah den Hund", [(0, 0), (1, 1), (2, 2), (3, 3)], "ich sah>1 den Hund"),
         ("un<1believ>1able", "unglaublich", [(0, 0)], "<1unglaublich>1"),
@@ -113,7 +119,7 @@ WORDS = ["a", "bb", "foo-bar", "don't", "x.", "(y)", "漢字", ",", placeholder(
 def random_case(rng: random.Random) -> tuple[str, list[Tag], str, Alignment | None]:
     """A random tree of tags, sometimes crossing or open at an end, over random words, with a random alignment."""
     source = rng.choice(["", " "]) + rng.choice([" ", ""]).join(rng.choices(WORDS, k=rng.randint(0, 8)))
-    target = " ".join(rng.choices(WORDS, k=rng.randint(0, 8)))
+    target = rng.choice([" ", " ", ""]).join(rng.choices(WORDS, k=rng.randint(0, 8)))
     tags: list[Tag] = []
     stack: list[int] = []
     for key, position in enumerate(sorted(rng.randint(0, len(source)) for _ in range(rng.randint(0, 14)))):
@@ -162,6 +168,8 @@ def test_masses_of_tags_keep_the_laws_in_reasonable_time(count: int) -> None:
         ("<1a <2b>2>1", "<1c <2d>1>2", "nested"),
         ("<1a>1 b", "c<1d>1e", "cut"),
         ("<1a b>1", "c <1d>1", "whole sentence"),
+        ("a{1/} b", "c{1/}-d", "splits"),
+        ("a{1/}. b", "c{1/}-d. e", "splits"),
     ],
 )
 def test_broken_laws_are_found(source: str, result: str, problem: str) -> None:

@@ -15,7 +15,7 @@ PLAIN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PIECES = [
     "word", "two words.", "End!", "**bold**", "*em*", "`code`", "[link](u)", "![alt](i)", "a\\*b", "&amp;", "~~no~~",
     "<b>html</b>", "<br>", "snake_case", "[ref]", "[x][ref]", "<https://a.b>", "1\\. x", "“q”", "**a *b* c**", "[^1]",
-    "$x_1$", "$5", ":tada:", "{{ v }}",
+    "$x_1$", "$5", ":tada:", "{{ v }}", '[t](u "a &amp; b")', "![i](u 'c \\' d')", "[p](<u> (e f))", "![j][ref]",
 ]  # fmt: skip
 inline = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map(" ".join)
 paragraph = st.lists(inline, min_size=1, max_size=3)
@@ -33,7 +33,7 @@ block = st.one_of(
     inline.map(lambda text: f"{text}\n==="),
 )
 files = st.tuples(st.lists(block, max_size=5), st.sampled_from(["\n\n", "\r\n\r\n"])).map(
-    lambda drawn: drawn[1].join([*drawn[0], "[ref]: https://r.s"]).encode()
+    lambda drawn: drawn[1].join([*drawn[0], '[ref]: https://r.s "The title"']).encode()
 )
 # Text that is full of what Markdown could take for markup.
 NASTY = [
@@ -56,6 +56,9 @@ NASTY = [
     "![",
     "+",
     "$x$",
+    '"',
+    "')",
+    "(",
 ]
 nasty = st.lists(st.sampled_from(NASTY), min_size=1, max_size=6).map(" ".join)
 
@@ -135,6 +138,31 @@ def test_marks_of_other_tools_are_kept() -> None:
 )
 def test_only_what_needs_it_is_escaped(content: str, new: str, expected: str) -> None:
     assert translated(content, Old=new) == expected
+
+
+def test_a_line_in_bold_type_is_a_title_only_if_the_next_does_not_go_on() -> None:
+    content = "**Runs:**\n**[ci](u)**\nis used. It *is*\n**Title**\nText.\n"
+    new = {"Runs:": "Läufe:", "ci is used.": "ci läuft.", "It is Title": "Es ist Titel", "Text.": "Wort."}
+    written = translated(content, **new)
+    assert written == "**Läufe:**\n**[ci](u)** läuft. Es *ist* **Titel**\nWort.\n"
+
+
+def test_titles_of_links_and_images_are_translated() -> None:
+    content = """See [it](u "One") and ![pic](i.png (Two)).
+
+| a | [x](u 'Three') |
+|---|---|
+
+![Four][six] ![six]
+
+[six]: <v> "Five"
+"""
+    new = {"One": '1 "a" &amp; \\', "Two": "(2", "Three": "'3' | b", "Four": "4]", "Five": '5"', "six": "never"}
+    written = translated(content, **new)
+    titles = [t.attrs.get("title") for each in PLAIN.parse(written) for t in each.children or () if "title" in t.attrs]
+    assert titles == [new["One"], new["Two"], new["Three"], new["Five"], new["Five"]]
+    assert r"![4\]][six] ![six]" in written
+    assert structure(written.encode()) == structure(content.encode())
 
 
 def test_a_shortcut_reference_keeps_its_label() -> None:

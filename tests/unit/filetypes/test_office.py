@@ -218,11 +218,49 @@ def test_bad_packages_are_refused_in_one_sentence(name: str, content: bytes, wor
     assert str(caught.value).startswith(name)
 
 
+RAISED = '<w:vertAlign w:val="superscript"/>'
+
+
 def test_a_raised_number_is_no_part_of_the_word_before_it() -> None:
-    raised = '<w:vertAlign w:val="superscript"/>'
-    content = word_file(f"<w:p>{run('It is hot')}{run('2', raised)}{run('.')}</w:p>")
+    content = word_file(f"<w:p>{run('It is hot')}{run('2', RAISED)}{run('.')}</w:p>")
     written = translated("x.docx", content, {"It is hot.": "Es ist heiß."})
     assert runs(body_of(written)) == [("Es ist heiß", ""), ("2", "vertAlign"), (".", "")]
+
+
+def test_a_raised_number_inside_a_word_is_part_of_it() -> None:
+    content = word_file(f"<w:p>{run('Add x')}{run('2', RAISED)}{run('y now.')}</w:p>")
+    written = translated("x.docx", content, {"Add x2y now.": "Nun x2y dazu."})
+    assert runs(body_of(written)) == [("Nun x", ""), ("2", "vertAlign"), ("y dazu.", "")]
+    content = odt_file('Add x<t:span t:style-name="T2">2</t:span>y now.')
+    body = body_of(translated("x.odt", content, {"Add x2y now.": "Nun x2y dazu."}), "content.xml")
+    assert 'Nun x<t:span t:style-name="T2">2</t:span>y dazu.' in body
+
+
+def test_descriptions_of_pictures_are_translated_where_they_are_said() -> None:
+    said = "descr=\"A &quot;big&quot; dog\" title='Rex'"
+    deleted = '<w:del><w:r><w:drawing><wp:docPr descr="Old"/></w:drawing></w:r></w:del>'
+    picture = (
+        f'<w:r><w:drawing xmlns:wp="d"><wp:docPr id="1" name="Picture 1" {said}/><pic:cNvPr xmlns:pic="p" {said}/>'
+        f'<wp:docPr descr="dog.png"/></w:drawing></w:r>'
+    )
+    content = word_file(f'<w:p xmlns:wp="d">{run("See ")}{picture}{deleted}{run(" here.")}</w:p>')
+    segments = [s.text for s in read_bytes("x.docx", content).documents[0]]
+    assert segments == ["See here.", "Rex", 'A "big" dog']
+    new = {"Rex": "Rex' Bild", 'A "big" dog': 'Ein "großer" <Hund>', "See here.": "Sieh hier."}
+    body = body_of(translated("x.docx", content, new))
+    assert body.count("title='Rex&apos; Bild'") == 2
+    assert body.count('descr="Ein &quot;großer&quot; &lt;Hund&gt;"') == 2
+    assert all(kept in body for kept in ('"Old"', '"dog.png"', 'name="Picture 1"'))
+
+
+def test_descriptions_of_pictures_of_an_odt_are_translated() -> None:
+    namespaces = 'xmlns:d="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:g="urn:x:svg-compatible:1.0"'
+    frame = f"<d:path {namespaces}><g:title>Rex</g:title><g:desc>A big dog &amp; me</g:desc></d:path>"
+    content = odt_file(f"See {frame} here.")
+    assert [s.text for s in read_bytes("x.odt", content).documents[0]] == ["See here.", "Rex", "A big dog & me"]
+    body = body_of(translated("x.odt", content, {"A big dog & me": "Ein <Hund>", "See here.": "Sieh"}), "content.xml")
+    assert "<g:title>Rex</g:title><g:desc>Ein &lt;Hund&gt;</g:desc></d:path>" in body
+    assert "<t:p>Sieh" in body
 
 
 def odt_file(paragraph: str) -> bytes:

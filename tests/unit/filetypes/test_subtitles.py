@@ -47,6 +47,22 @@ def test_a_pause_and_a_new_speaker_end_a_sentence() -> None:
     assert [s.text for s in segments] == ["and so", "it is", "or not"]
 
 
+def test_a_voice_that_goes_on_does_not_end_a_sentence() -> None:
+    said = ["<v Bob>Where is the dog", "<v Bob>that we saw", "<v Ann>I do not", "know"]
+    cues = [f"00:0{i}.000 --> 00:0{i + 1}.000\n{text}" for i, text in enumerate(said)]
+    segments = read_bytes("x.vtt", "\n\n".join(["WEBVTT", *cues]).encode()).documents[0]
+    assert [s.text for s in segments] == ["Where is the dog that we saw", "I do not know"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_with_its_mark_is_read_and_written(encoding: str) -> None:
+    for name, text in (("x.srt", SRT.replace("\n", "\r\n")), ("x.vtt", VTT)):
+        content = "\ufeff".encode(encoding) + text.encode(encoding)
+        written, _ = translate_document(read_bytes(name, content), lambda d: [[Rendition("Ä") for _ in d[0]]])
+        assert written.decode(encoding).startswith("\ufeff" + text[:6])
+        assert "Ä" in written.decode(encoding)
+
+
 def test_a_cue_for_which_no_word_is_left_says_so() -> None:
     content = "1\n00:00:01,000 --> 00:00:02,000\nOh my\n\n2\n00:00:02,000 --> 00:00:03,000\ndear God!\n"
     cues = list(srt.parse(translated("x.srt", content, {"Oh my dear God!": "Oje!"})))

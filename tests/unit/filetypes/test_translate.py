@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filetype_samples import SAMPLES
+from served import quick_translator
 from tram.errors import InputError
 from tram.filetypes import Rendition, Segment, by_sentences, translate_document, translate_file
 from tram.filetypes.base import is_placeholder, placeholder
+from tram.filetypes.batch import files_as_finished, translate_opened
 from tram.filetypes.registry import read_bytes
 from tram.filetypes.translate import repair
 
@@ -24,6 +26,21 @@ def test_a_file_is_translated_into_another_one(tmp_path: Path) -> None:
     report = translate_file(source, output, by_sentences(upper))
     assert output.read_text(encoding="utf-8") == "# TITLE\n\nSEE https://a.b AND `code`.\n"
     assert (report.documents, report.segments, report.translated, report.doubtful) == (1, 2, 2, 0)
+
+
+def test_a_finished_file_does_not_wait_for_one_given_earlier(prepared: Path) -> None:
+    translator = quick_translator(prepared)
+    texts = ["The old miller waits.\n\n" * 5, "", "Tea!\n\nA small fox sings.\n", "Tea!"]
+    files = [read_bytes("a.txt", text.encode()) for text in texts]
+    finished = list(files_as_finished(translator, files))
+    assert [files.index(file) for file, _ in finished] == [1, 3, 2, 0]
+    in_order = list(translate_opened(translator, files))
+    assert [file for file, _ in in_order] == files
+    assert {id(file): rows for file, rows in finished} == {id(file): rows for file, rows in in_order}
+    files[1].documents = []  # a file that has no document at all comes back, too
+    assert [file for file, _ in translate_opened(translator, files)] == files
+    (last,) = translate_opened(translator, files[3:])
+    assert [row and row.text for row in last[1][0]] == [row and row.text for row in in_order[3][1][0]]
 
 
 def test_the_original_is_never_overwritten(tmp_path: Path) -> None:
