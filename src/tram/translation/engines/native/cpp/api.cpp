@@ -52,8 +52,8 @@ TRAM_EXPORT int tram_model_linear(Model* model, const char* name, const float* w
 }
 
 TRAM_EXPORT int tram_model_linear_int8(Model* model, const char* name, const int8_t* weight, const float* scales,
-                                       const float* bias, int64_t out, int64_t in) {
-  return guarded([&] { model->set_linear_int8(name, weight, scales, bias, out, in); });
+                                       const float* bias, int64_t out, int64_t in, int digits) {
+  return guarded([&] { model->set_linear_int8(name, weight, scales, bias, out, in, digits); });
 }
 
 // Lets searches look for tokens with int8 weights first, and compute the likely ones in float32. weight is not copied.
