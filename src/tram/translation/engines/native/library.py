@@ -34,6 +34,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "tram_model_check": (c_int, [c_void_p]),
     "tram_encode": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
+    "tram_force": (
+        c_int,
+        [
+            *[c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64],
+            *[c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p],
+        ],
+    ),
     "tram_advance": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
     "tram_search_new": (
         c_void_p,
