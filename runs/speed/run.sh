@@ -26,6 +26,7 @@ for batch in 1 16; do
         measure decode-$size-$batch tram bench decode --rounds 9 --batch $batch --beam 5 --beam 1 --size $size --quick
     done
 done
+measure speculation python runs/speed/speculation.py "$text"
 for documents in 1 16; do # the model of that commit, which both read
     for beam in 5 1; do
         measure torch$documents-beam$beam python runs/speed/checkouts.py "$old" decoding --text "$text" \

@@ -40,8 +40,11 @@ def naming(file: str | Path) -> Iterator[None]:
         raise InputError(f"{file}, {error}") from None
 
 
-def load_translator(options: "ModelOptions") -> "Translator":
-    """Load the model that the options name; refuse a device that this machine does not have."""
+def load_translator(options: "ModelOptions", speculate: int = 1) -> "Translator":
+    """Load the model that the options name; refuse a device that this machine does not have.
+
+    speculate: see `Translator.load`.
+    """
     import torch
 
     from tram.translation.translator import Translator
@@ -65,6 +68,7 @@ def load_translator(options: "ModelOptions") -> "Translator":
             engine=options.engine,
             precision=options.precision,
             threads=options.threads,
+            speculate=speculate,
         )
 
 

@@ -46,6 +46,8 @@ class Cursor:
     gold: Sequence[Ids] | None = None
     done: int = 0  # sentences translated
     encoded: deque[Tensor] = field(default_factory=deque)  # source states of the sentences that follow
+    exact: deque[Hypothesis] = field(default_factory=deque)  # translations of the sentences that follow (`speculation`)
+    drafts: list[Ids] = field(default_factory=list)  # those of the sentences after them, which may not be exact
 
     @property
     def ended(self) -> bool:
@@ -162,8 +164,7 @@ class Lockstep:
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
         source_ids = self._ids([[self.special.source(sentence)] for sentence in ids])
         encoded = self.model.encoded_before(torch.cat(sources), source_ids, state)
-        limits = [length_limit(self.model, self.special, len(sentence)) for sentence in ids]
-        results = search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
+        results = self._search(cursors, encoded, state)
         if self.choose is not None:
             chosen = map(self.choose, cursors, results)
             results = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, results, strict=True)]
@@ -173,6 +174,12 @@ class Lockstep:
             results = [[replace(h[0], attention=w), *h[1:]] for h, w in zip(results, weights, strict=True)]
         self._update(cursors, encoded, results, state)
         return results
+
+    def _search(self, cursors: list[Cursor], encoded: Encoded, state: State | None) -> list[list[Hypothesis]]:
+        """Return the hypotheses of the next sentence of every document, which is encoded."""
+        lengths = [len(cursor.sentences[cursor.done]) for cursor in cursors]
+        limits = [length_limit(self.model, self.special, length) for length in lengths]
+        return search(self.engine, encoded, limits, self.special, self.beam, self.length_penalty, state)
 
     def _update(
         self, cursors: list[Cursor], encoded: Encoded, results: list[list[Hypothesis]], state: State | None

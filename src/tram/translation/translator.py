@@ -54,10 +54,12 @@ from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
 from tram.translation.search import search as beam_search
 from tram.translation.spanned import SpannedDocument
+from tram.translation.speculation import SpeculativeLockstep
 from tram.translation.unit_lockstep import UnitLockstep, sentence_count
 
 MAX_BEAM = 1_000
 MAX_BATCH = 100_000
+MAX_SPECULATION = 64
 MAX_PENALTY = 10.0  # with more, the power of a long translation is no number
 BEAM = 5
 BATCH = 32  # sentences, or documents, translated at once
@@ -76,6 +78,7 @@ class Translator:
         batch: int = BATCH,
         guards: bool = True,
         engine: Engine | None = None,
+        speculate: int = 1,
     ) -> None:
         self.model = model.eval()
         self.engine = TorchEngine(model) if engine is None else engine
@@ -85,6 +88,7 @@ class Translator:
         self.beam = beam
         self.length_penalty = length_penalty
         self.batch = batch
+        self.speculate = speculate  # sentences of a document that greedy search drafts at once; see `speculation`
         self.guards = guards  # retry translations that loop, are far too long or empty; off: the best hypothesis
         self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # with the weights' versions at that time
         self._check_settings()
@@ -93,9 +97,19 @@ class Translator:
         for name, value, largest in (("beam", self.beam, MAX_BEAM), ("batch", self.batch, MAX_BATCH)):
             if not isinstance(value, int) or not 1 <= value <= largest:
                 raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
+        self._check_speculation()
         penalty = self.length_penalty
         if not isinstance(penalty, int | float) or not abs(penalty) <= MAX_PENALTY:
             raise InputError(f"length penalty {penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
+
+    def _check_speculation(self) -> None:
+        speculate = self.speculate
+        if not isinstance(speculate, int) or not 1 <= speculate <= MAX_SPECULATION:
+            raise InputError(f"speculate {speculate!r}: give a whole number from 1 to {MAX_SPECULATION}")
+        if speculate > 1 and self.beam > 1:
+            raise InputError(f"speculate {speculate}: this is for greedy search; give beam 1, or leave it out")
+        if speculate > 1 and not self.engine.can_force:
+            raise InputError(f"speculate {speculate}: the engine {self.engine.name} does not have it; use native")
 
     @classmethod
     def load(
@@ -112,6 +126,7 @@ class Translator:
         engine: str = "auto",
         precision: str | None = None,
         threads: int | None = None,
+        speculate: int = 1,
     ) -> Self:
         """Load a model folder, by default the small model that ships with tram; without text.json, for ids only.
 
@@ -119,6 +134,8 @@ class Translator:
         source, target: languages of a multilingual model.
         adapter: folder of `tram export adapter` with a context module for this model.
         engine, precision, threads: see `engines.choice`. precision None: float32.
+        speculate: with beam 1 and the native engine, the number of sentences of a document that are translated at once,
+        with the same result; large models are faster with 3 or 4.
         """
         check_engine(engine, precision or "float32", threads)
         if path is None and not SHIPPED.exists():
@@ -154,6 +171,8 @@ class Translator:
             translator._fingerprint = fingerprint(model), weight_versions(model)
         model.to(device, dtype)
         translator.engine = load_engine(model, engine, precision or "float32", threads)
+        translator.speculate = speculate
+        translator._check_settings()
         return translator
 
     def save(self, path: Path | str, precision: Precision = "float32") -> None:
@@ -305,6 +324,8 @@ class Translator:
     ) -> Lockstep:
         """Return the lockstep decoder of this translator; with units it returns no alignments."""
         settings = (self.engine, self.special, self.beam, self.length_penalty, self.batch)
+        if self.units is None and self.speculate > 1 and history == "generated":
+            return SpeculativeLockstep(*settings, choose=choose, alignment=alignment, sentences=self.speculate)
         if self.units is None:
             return Lockstep(*settings, history=history, choose=choose, alignment=alignment)
         return UnitLockstep(*settings, history=history, choose=choose, units=self.units)

@@ -89,9 +89,10 @@ def searched(engine: Any, ids: torch.Tensor, beam: int, whole: bool = True) -> A
 # Kernels.
 
 
-def product(kernels: str, x: Any, weight: Any, scales: Any, bias: Any, then: int, y: Any) -> Any:
+def product(kernels: str, x: Any, weight: Any, scales: Any, bias: Any, then: int, y: Any, digits: int = 1) -> Any:
     address = library.address
-    call = (address(x), *x.shape, address(weight), address(scales), address(bias), len(weight), then, address(y))
+    arrays = (address(x), *x.shape, address(weight), address(scales), address(bias))
+    call = (*arrays, len(weight), then, digits, address(y))
     assert library.load_library().tram_probe_linear(kernels.encode(), *call) == 0
     return y
 
@@ -117,10 +118,14 @@ def test_float_products_are_those_of_numpy(sizes: tuple[int, int, int], then: in
 
 @settings(max_examples=40, deadline=None)
 @given(
-    sizes=sizes, scale=st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1e30]), seed=st.integers(0, 99), extreme=st.booleans()
+    sizes=sizes,
+    scale=st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1e30]),
+    seed=st.integers(0, 99),
+    extreme=st.booleans(),
+    digits=st.sampled_from([1, 2]),
 )
 def test_int8_products_are_the_same_whole_numbers_everywhere(
-    sizes: tuple[int, int, int], scale: float, seed: int, extreme: bool
+    sizes: tuple[int, int, int], scale: float, seed: int, extreme: bool, digits: int
 ) -> None:
     rows, width, out = sizes
     random = np.random.default_rng(seed)
@@ -130,13 +135,30 @@ def test_int8_products_are_the_same_whole_numbers_everywhere(
         x, weight = np.full_like(x, scale), np.full_like(weight, -127)
     # One unit is 1: what comes out is a whole number times the unit of the row
     unit = np.ones(out, dtype=np.float32)
+    most = np.float32(127 if digits == 1 else 127 * 254)
     largest = np.maximum(np.abs(x).max(1, keepdims=True), np.float32(1e-20))
     with np.errstate(over="ignore", under="ignore"):
-        whole = np.rint(x * (np.float32(127) / largest)).astype(np.int64)
-        wanted = (whole @ weight.T.astype(np.int64)).astype(np.float32) * (largest / np.float32(127))
+        whole = np.rint(x * (most / largest)).astype(np.int64)
+        wanted = (whole @ weight.T.astype(np.int64)).astype(np.float32) * (largest / most)
     for kernels in filter(library.kernels, KERNELS):
-        found = product(kernels, x, weight, unit, np.zeros(out, dtype=np.float32), 0, np.empty((rows, out), np.float32))
-        np.testing.assert_array_equal(found, wanted)
+        room = np.empty((rows, out), np.float32)
+        found = product(kernels, x, weight, unit, np.zeros(out, dtype=np.float32), 0, room, digits)
+        if digits == 1:
+            np.testing.assert_array_equal(found, wanted)
+        else:  # sums of the two digits are added in float32
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=float(largest.max()) * width * 1e-5)
+
+
+def test_a_second_digit_makes_int8_products_nearly_exact(kernels: str) -> None:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((7, 300)).astype(np.float32)
+    weight, bias = random.integers(-127, 128, (90, 300)).astype(np.int8), np.zeros(90, np.float32)
+    unit, exact = np.ones(90, np.float32), x @ weight.T.astype(np.float32)
+    errors = [
+        np.abs(product(kernels, x, weight, unit, bias, 0, np.empty((7, 90), np.float32), digits) - exact).max()
+        for digits in (1, 2)
+    ]
+    assert errors[1] < errors[0] / 100
 
 
 @settings(max_examples=40, deadline=None)

@@ -59,6 +59,19 @@ class Finished:
     update_inputs: dict[str, Tensor]
 
 
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """What a model says of a given translation.
+
+    ids: the most likely one at each place, that of the end included, −1 where probabilities are not numbers; scores:
+    their log-probabilities; update_inputs: as in `Finished`.
+    """
+
+    ids: list[int]
+    scores: list[float]
+    update_inputs: dict[str, Tensor]
+
+
 class Step(ABC):
     """The next token of every hypothesis; valid until the next call of its `Decoding`."""
 
@@ -115,9 +128,13 @@ class Decoding(ABC):
 
 
 class Engine(ABC):
-    """What computes translations with a model. name: for people, such as `native int8`."""
+    """What computes translations with a model.
+
+    name: for people, such as `native int8`; can_force: whether it has `force`.
+    """
 
     name: str
+    can_force = False
 
     def __init__(self, model: Transformer) -> None:
         self.model = model
@@ -136,6 +153,15 @@ class Engine(ABC):
 
         state: of the documents before it, without that of the sentence; what it lacks is as before a first sentence.
         """
+
+    def force(
+        self, encoded: Encoded, translations: Sequence[Sequence[int]], state: State, special: SpecialIds
+    ) -> list[Forced]:
+        """Read translations of consecutive sentences of one document in one pass, each with the state after the last.
+
+        encoded: (1, sentences, tokens); translations: ids of text; state: before the first of them.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:

@@ -15,7 +15,7 @@ from tram.model.stacks import Encoded
 from tram.model.state import State, tensor
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
-from tram.translation.engines.base import Candidates, Decoding, Engine, Finished, Step, weight_versions
+from tram.translation.engines.base import Candidates, Decoding, Engine, Finished, Forced, Step, weight_versions
 from tram.translation.engines.native import library
 from tram.translation.engines.native.library import Array, NativeError, address, addresses, check, load_library
 from tram.translation.engines.native.weights import NativeModel, array, memory_names, why_unsupported
@@ -42,6 +42,8 @@ class NativeEngine(Engine):
     kernels: those of an instruction set by name; empty: the default. rescoring: whether searches in float32 look for
     likely tokens with an int8 copy of the output layer first, where that is faster.
     """
+
+    can_force = True
 
     def __init__(
         self,
@@ -98,6 +100,40 @@ class NativeEngine(Engine):
         """Begin a search in every sentence of a batch."""
         memories = self._memories(self._sides["decoder"], state, encoded.layout.lengths.numel())
         return NativeDecoding(self.packed(), self.model, encoded, memories, self._sides["decoder"], special)
+
+    def force(
+        self, encoded: Encoded, translations: Sequence[Sequence[int]], state: State, special: SpecialIds
+    ) -> list[Forced]:
+        """Read translations of consecutive sentences of one document, in one pass."""
+        names, d_model = self._sides["decoder"], self.model.config.d_model
+        given = [special.decoder_input(list(ids)) for ids in translations]
+        lengths = np.array([len(ids) for ids in given], dtype=np.int32)
+        tokens = int(lengths.sum())
+        source_lengths = encoded.layout.counts.astype(np.int32)
+        states = _floats(encoded.states, int(source_lengths.sum()), d_model)
+        memories = self._memories(names, state, 1)
+        inputs = [np.empty((tokens, d_model), dtype=np.float32) for _ in names]
+        best, scores = np.empty(tokens, dtype=np.int32), np.empty(tokens, dtype=np.float32)
+        ids = np.array([each for sentence in given for each in sentence], dtype=np.int64)
+        banned = np.array(special.banned, dtype=np.int32)
+        native = self.packed()
+        check(
+            load_library().tram_force(
+                native.handle,
+                *map(address, (states, source_lengths, ids, lengths)),
+                len(given),
+                *(address(banned), len(banned)),
+                *(addresses(memories), addresses(inputs), address(best), address(scores)),
+            )
+        )
+        found, start = [], 0
+        for length in lengths.tolist():
+            rows = slice(start, start + length)
+            chosen = slice(start + len(special.target_start) - 1, start + length)
+            update = {name: torch.from_numpy(values[rows]) for name, values in zip(names, inputs, strict=True)}
+            found.append(Forced(best[chosen].tolist(), scores[chosen].tolist(), update))
+            start += length
+        return found
 
     def advance(self, update_inputs: dict[str, Tensor], layout: Layout, state: State) -> State:
         """Return the state after one more decoded sentence of each document."""

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tram_model_free": (None, [c_void_p]),
     "tram_model_memory": (c_int, [c_void_p, c_char_p, c_void_p]),
     "tram_model_linear": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_int64, c_int64]),
-    "tram_model_linear_int8": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "tram_model_linear_int8": (c_int, [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int]),
     "tram_model_rough_output": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "tram_model_norm": (c_int, [c_void_p, c_char_p, c_void_p]),
     "tram_model_embeddings": (
@@ -34,6 +34,13 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "tram_model_check": (c_int, [c_void_p]),
     "tram_encode": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
+    "tram_force": (
+        c_int,
+        [
+            *[c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64],
+            *[c_void_p, c_int64, c_void_p, c_void_p, c_void_p, c_void_p],
+        ],
+    ),
     "tram_advance": (c_int, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p]),
     "tram_search_new": (
         c_void_p,
@@ -52,7 +59,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tram_search_found": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
     "tram_probe_linear": (
         c_int,
-        [c_char_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_void_p],
+        [c_char_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_int64, c_int, c_int, c_void_p],
     ),
     "tram_probe_scan": (c_int, [c_char_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, c_void_p]),
     "tram_probe_attend": (

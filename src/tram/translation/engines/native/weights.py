@@ -4,7 +4,8 @@
     native.handle          # for the functions of the library
 
 Weights are copied, except for the token tables in float32: a model must not be changed while a `NativeModel` of it is
-in use. int8 weights have one scale for each output; activations one for each row, found when they are known.
+in use. int8 weights have one scale for each output; activations one for each row, found when they are known. Those of
+the output layer have one digit of 8 bits, all others two, which more than halves what int8 changes (docs/LOG.md).
 """
 
 import ctypes
@@ -188,7 +189,8 @@ class NativeModel:
             call = (address(values), address(added), out, width)
             check(self._library.tram_model_linear(self.handle, name.encode(), *call))
         else:
-            rounded = (address(values), address(units), address(added), out, width)
+            digits = 1 if name == "output" else 2
+            rounded = (address(values), address(units), address(added), out, width, digits)
             check(self._library.tram_model_linear_int8(self.handle, name.encode(), *rounded))
 
     def _norm(self, name: str, norm: nn.Module) -> None:

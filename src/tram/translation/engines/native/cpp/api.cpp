@@ -1,5 +1,6 @@
 // The C interface of the library, for ctypes. A function that can fail returns 0, or 1 with the reason in the
 // calling thread's `tram_error`. A model must outlive its searches; several threads may use one model.
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -52,8 +53,8 @@ TRAM_EXPORT int tram_model_linear(Model* model, const char* name, const float* w
 }
 
 TRAM_EXPORT int tram_model_linear_int8(Model* model, const char* name, const int8_t* weight, const float* scales,
-                                       const float* bias, int64_t out, int64_t in) {
-  return guarded([&] { model->set_linear_int8(name, weight, scales, bias, out, in); });
+                                       const float* bias, int64_t out, int64_t in, int digits) {
+  return guarded([&] { model->set_linear_int8(name, weight, scales, bias, out, in, digits); });
 }
 
 // Lets searches look for tokens with int8 weights first, and compute the likely ones in float32. weight is not copied.
@@ -84,6 +85,31 @@ TRAM_EXPORT int tram_model_check(const Model* model) {
 TRAM_EXPORT int tram_encode(const Model* model, const int64_t* ids, const int32_t* lengths, int64_t documents,
                             int64_t steps, float* const* memories, float* states) {
   return guarded([&] { encode(*model, ids, lengths, documents, steps, memories, states); });
+}
+
+// best: the most likely token after each token of the given translations, −1 where probabilities are no numbers;
+// scores: its log-probability
+TRAM_EXPORT int tram_force(const Model* model, const float* source_states, const int32_t* source_lengths,
+                            const int64_t* ids, const int32_t* lengths, int64_t sentences, const int32_t* banned,
+                            int64_t n_banned, float* const* memories, float* const* inputs, int32_t* best,
+                            float* scores) {
+  return guarded([&] {
+    int64_t tokens = 0;
+    for (int64_t i = 0; i < sentences; i++) tokens += lengths[i];
+    Buffer<float> states;
+    decode(*model, source_states, source_lengths, ids, lengths, sentences, memories, inputs,
+           states.room(tokens * model->sizes.d_model));
+    Workspace work;
+    work.team = model->team.get();
+    OutputScan scan;
+    model->output.scan(model->kernels, work, states.data(), tokens, 1, {banned, banned + n_banned}, scan);
+    for (int64_t row = 0; row < tokens; row++) {
+      const RowScan& found = scan.rows[row];
+      const bool damaged = !(found.damage == 0) || !found.count;
+      best[row] = damaged ? -1 : found.best[0].id;
+      scores[row] = damaged ? 0 : found.best[0].value - (found.max + std::log(found.sum));
+    }
+  });
 }
 
 TRAM_EXPORT int tram_advance(const Model* model, const float* const* inputs, const int32_t* lengths,

@@ -67,20 +67,21 @@ bool computes(const Kernels& kernels) {
   for (int i = 0; i < rows * in; i++) x[i] = static_cast<float>((i * 37) % 101 - 50) / 25.0f;
   for (int i = 0; i < out * in; i++) w8[i] = static_cast<int8_t>((i * 53) % 255 - 127), w[i] = static_cast<float>(w8[i]);
   for (int i = 0; i < out; i++) bias[i] = static_cast<float>(i);
-  Linear plain, small;
+  Linear plain, small, fine;
   Workspace work;
   const bool packed = runs([&] {
     plain.set(kernels, w.data(), bias.data(), out, in);
-    small.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in);
+    small.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in, 1);
+    fine.set_int8(kernels, w8.data(), whole.data(), bias.data(), out, in, 2);
   });
   if (!packed) return false;
-  for (Linear* linear : {&plain, &small}) {
+  for (Linear* linear : {&plain, &small, &fine}) {
     if (!runs([&] { linear->run(kernels, work, x.data(), rows, in, y.data(), out); })) return false;
     for (int r = 0; r < rows; r++)
       for (int o = 0; o < out; o++) {
         double largest = 0, sum = bias[o];
         for (int i = 0; i < in; i++) largest = std::max(largest, std::fabs(static_cast<double>(x[r * in + i])));
-        const double unit = linear == &small ? largest / 127 : 0;
+        const double unit = linear == &plain ? 0 : largest / (linear == &fine ? 127 * DIGIT : 127);
         for (int i = 0; i < in; i++) {
           const double v = x[r * in + i];
           sum += (unit > 0 ? std::nearbyint(v / unit) * unit : v) * w[o * in + i];

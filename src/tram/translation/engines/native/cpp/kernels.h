@@ -21,11 +21,14 @@ struct Product {
 };
 
 // Activations of a row as whole numbers; `scales`: what one unit stands for. The form is that of the instruction set.
+// With one digit they are −127 … 127, with two 254 · first + second: much more exact, for twice as many products.
 struct Quantised {
-  const void* values;  // (rows, padded in)
+  const void* values;  // (rows, digits, padded in)
   const float* scales;
   int64_t padded;
+  int digits;
 };
+constexpr int32_t DIGIT = 254;
 
 struct Int8Weights {
   const int8_t* values;         // packed
@@ -68,8 +71,8 @@ struct Kernels {
   int64_t (*int8_place)(int64_t out, int64_t in, int64_t padded);  // where a weight lies in packed int8 weights
   void (*multiply)(const Product&, const float* weights);
   void (*multiply_int8)(const Product&, const Int8Weights&, const Quantised&);
-  void (*quantise)(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded);
-  void (*remainders)(const float* x, int64_t rows, int64_t in, const Quantised&, float* left);  // x less what it became
+  void (*quantise)(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales,
+                   int64_t padded, int digits);
   void (*layer_norm)(const float* x, float* y, int64_t rows, int64_t width, const float* gamma, const float* beta);
   void (*activate)(float* x, int64_t n, Activation);
   void (*attend)(const Query&);

@@ -164,10 +164,10 @@ void tile_float(const Product& p, const float* weights, int64_t row, int64_t pan
   finish<R>(tile, p, row, panel);
 }
 
-// Calls f<R>(row, panel) so that blocks of rows are as even as possible and none has more than ROWS.
-#define TRAM_FOR_TILES(p, call)                                             \
+// Calls f<R>(row, panel) so that blocks of rows are as even as possible and none has more than `most`.
+#define TRAM_FOR_TILES(p, most, call)                                       \
   for (int64_t panel = (p).first; panel < (p).last; panel++) {              \
-    int64_t blocks = ((p).rows + ROWS - 1) / ROWS;                          \
+    int64_t blocks = ((p).rows + (most)-1) / (most);                        \
     for (int64_t row = 0, rest = (p).rows; blocks; blocks--) {              \
       const int64_t size = (rest + blocks - 1) / blocks;                    \
       switch (size) {                                                       \
@@ -186,39 +186,60 @@ static_assert(ROWS == 6, "the cases above");
 
 void multiply(const Product& p, const float* weights) {
 #define TRAM_CALL(R) tile_float<R>(p, weights, row, panel)
-  TRAM_FOR_TILES(p, TRAM_CALL)
+  TRAM_FOR_TILES(p, ROWS, TRAM_CALL)
 #undef TRAM_CALL
 }
 
 // Of the instruction set: `sum_products<R>`, which adds the products of whole numbers to `sums`, and `int8_place`.
-template <int R>
+template <int R, int DIGITS>
 void tile_int8(const Product& p, const Int8Weights& w, const Quantised& q, int64_t row, int64_t panel) {
-  I sums[R][VECTORS] = {};
-  sum_products<R>(sums, w, q, row, panel);
+  I sums[R * DIGITS][VECTORS] = {};
+  sum_products<R * DIGITS>(sums, w, q, row * DIGITS, panel);
   F tile[R][VECTORS];
   const int64_t column = panel * PANEL;
   for (int r = 0; r < R; r++) {
     const F unit = splat(q.scales[row + r]);
-    for (int j = 0; j < VECTORS; j++)
-      tile[r][j] = __builtin_convertvector(sums[r][j], F) * (unit * load(w.scales + column + j * W)) +
-                   load(p.bias + column + j * W);
+    for (int j = 0; j < VECTORS; j++) {
+      F sum = __builtin_convertvector(sums[r * DIGITS][j], F);
+      if (DIGITS == 2) sum = sum * splat(DIGIT) + __builtin_convertvector(sums[r * DIGITS + DIGITS - 1][j], F);
+      tile[r][j] = sum * (unit * load(w.scales + column + j * W)) + load(p.bias + column + j * W);
+    }
   }
   finish<R>(tile, p, row, panel);
 }
 
 void multiply_int8(const Product& p, const Int8Weights& w, const Quantised& q) {
-#define TRAM_CALL(R) tile_int8<R>(p, w, q, row, panel)
-  TRAM_FOR_TILES(p, TRAM_CALL)
+#define TRAM_CALL(R) tile_int8<R, 1>(p, w, q, row, panel)
+  if (q.digits == 1) {
+    TRAM_FOR_TILES(p, ROWS, TRAM_CALL)
+    return;
+  }
+#undef TRAM_CALL
+#define TRAM_CALL(R) tile_int8<(R < ROWS / 2 ? R : ROWS / 2), 2>(p, w, q, row, panel)
+  TRAM_FOR_TILES(p, ROWS / 2, TRAM_CALL)
 #undef TRAM_CALL
 }
 
-// |x| of the largest x is 127. QUANT: the stored type, OFFSET what is added (unsigned activations). A row with a number
-// that is not finite becomes zeros whose unit is NaN, so that its products are NaN and not a plausible result.
-void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded) {
+// Stores whole numbers of one digit, or of two, `padded` apart.
+inline void store_digits(QUANT* to, I whole, int64_t padded, int digits) {
+  if (digits == 2) {
+    const I first = rounded(__builtin_convertvector(whole, F) * splat(1.0f / DIGIT));
+    store_quantised(to + padded, whole - first * DIGIT + OFFSET);
+    whole = first;
+  }
+  store_quantised(to, whole + OFFSET);
+}
+
+// The largest |x| becomes the largest number. QUANT: the stored type, OFFSET what is added (unsigned activations). A row
+// with a number that is not finite becomes zeros whose unit is NaN, so that its products are NaN and not a plausible
+// result.
+void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* values, float* scales, int64_t padded,
+              int digits) {
   const I sign = I{} + 0x7fffffff;
+  const float most_units = digits == 2 ? 127.0f * DIGIT : 127.0f;
   for (int64_t row = 0; row < rows; row++) {
     const float* from = x + row * x_stride;
-    QUANT* to = static_cast<QUANT*>(values) + row * padded;
+    QUANT* to = static_cast<QUANT*>(values) + row * digits * padded;
     // Bits of floats without their sign are in the order of the floats as whole numbers, NaN above all others
     I most = I{};
     int64_t i = 0;
@@ -237,26 +258,21 @@ void quantise(const float* x, int64_t rows, int64_t in, int64_t x_stride, void* 
     __builtin_memcpy(&largest, &largest_bits, 4);
     if (largest_bits >= 0x7f800000) {
       scales[row] = __builtin_nanf("");
-      for (i = 0; i < padded; i++) to[i] = static_cast<QUANT>(OFFSET);
+      for (i = 0; i < digits * padded; i++) to[i] = static_cast<QUANT>(OFFSET);
       continue;
     }
     largest = largest > 1e-20f ? largest : 1e-20f;
-    scales[row] = largest / 127.0f;
-    const float inverse = 127.0f / largest;
-    for (i = 0; i + W <= in; i += W) {
-      const F scaled = load(from + i) * inverse;
-      store_quantised(to + i, rounded(scaled) + OFFSET);
+    scales[row] = largest / most_units;
+    const float inverse = most_units / largest;
+    for (i = 0; i + W <= in; i += W) store_digits(to + i, rounded(load(from + i) * inverse), padded, digits);
+    for (; i < padded; i += W) {  // the last ones, with zeros after them
+      float rest[W] = {};
+      QUANT line[2 * W];
+      for (int64_t j = 0; j < W && i + j < in; j++) rest[j] = from[i + j];
+      store_digits(line, rounded(load(rest) * inverse), W, digits);
+      for (int digit = 0; digit < digits; digit++)
+        for (int64_t j = 0; j < W && i + j < padded; j++) to[digit * padded + i + j] = line[digit * W + j];
     }
-    for (; i < in; i++) to[i] = static_cast<QUANT>(rounded(splat(from[i] * inverse))[0] + OFFSET);
-    for (; i < padded; i++) to[i] = static_cast<QUANT>(OFFSET);
-  }
-}
-
-void remainders(const float* x, int64_t rows, int64_t in, const Quantised& q, float* left) {
-  for (int64_t row = 0; row < rows; row++, x += in, left += in) {
-    const QUANT* values = static_cast<const QUANT*>(q.values) + row * q.padded;
-    for (int64_t i = 0; i < in; i++)
-      left[i] = x[i] - q.scales[row] * static_cast<float>(static_cast<int32_t>(values[i]) - OFFSET);
   }
 }
 

@@ -46,7 +46,7 @@ inline void sum_products(I8 (&sums)[R][VECTORS], const Int8Weights& w, const Qua
 #include "kernels.inl"
 
 constexpr Kernels kernels{"avx2", PANEL, 4, 2, false, int8_place, multiply, multiply_int8,
-                          quantise, remainders, layer_norm, activate, attend, scan, collect, dots};
+                          quantise, layer_norm, activate, attend, scan, collect, dots};
 }  // namespace
 
 const Kernels* avx2_kernels() { return &kernels; }

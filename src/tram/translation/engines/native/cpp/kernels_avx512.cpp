@@ -55,7 +55,7 @@ inline void sum_products(I16 (&sums)[R][VECTORS], const Int8Weights& w, const Qu
 #include "kernels.inl"
 
 constexpr Kernels kernels{"avx512", PANEL, 4, 1, true, int8_place, multiply, multiply_int8,
-                          quantise, remainders, layer_norm, activate, attend, scan, collect, dots};
+                          quantise, layer_norm, activate, attend, scan, collect, dots};
 }  // namespace
 
 const Kernels* avx512_kernels() { return &kernels; }

@@ -16,7 +16,7 @@ void Linear::set_bias(const Kernels& kernels, const float* bias) {
 }
 
 void Linear::set(const Kernels& kernels, const float* weight, const float* bias, int64_t n_out, int64_t n_in) {
-  out = n_out, in = n_in, int8_ = false;
+  out = n_out, in = n_in, digits_ = 0;
   set_bias(kernels, bias);
   const int64_t panel = kernels.panel, size = panels * panel * in;
   float* to = weights_.room(size);
@@ -28,9 +28,10 @@ void Linear::set(const Kernels& kernels, const float* weight, const float* bias,
 }
 
 void Linear::set_int8(const Kernels& kernels, const int8_t* weight, const float* scales, const float* bias,
-                      int64_t n_out, int64_t n_in) {
+                      int64_t n_out, int64_t n_in, int digits) {
   if (n_in > MOST_INT8_INPUTS) throw std::invalid_argument("too many inputs for int8");
-  out = n_out, in = n_in, int8_ = true;
+  if (digits != 1 && digits != 2) throw std::invalid_argument("activations of one digit or two");
+  out = n_out, in = n_in, digits_ = digits;
   padded_ = (in + kernels.unit - 1) / kernels.unit * kernels.unit;
   set_bias(kernels, bias);
   const int64_t columns = panels * kernels.panel;
@@ -51,14 +52,9 @@ void Linear::set_int8(const Kernels& kernels, const int8_t* weight, const float*
 }
 
 void Linear::prepare(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride) const {
-  if (!int8_) return;
-  unsigned char* values = work.quantised.room(rows * padded_ * kernels.quant_bytes);
-  kernels.quantise(x, rows, in, x_stride, values, work.scales.room(rows), padded_);
-}
-
-void Linear::remainders(const Kernels& kernels, const Workspace& work, const float* x, int64_t rows,
-                        float* left) const {
-  kernels.remainders(x, rows, in, Quantised{work.quantised.data(), work.scales.data(), padded_}, left);
+  if (!digits_) return;
+  unsigned char* values = work.quantised.room(rows * digits_ * padded_ * kernels.quant_bytes);
+  kernels.quantise(x, rows, in, x_stride, values, work.scales.room(rows), padded_, digits_);
 }
 
 void Linear::run_panels(const Kernels& kernels, Workspace& work, const float* x, int64_t rows, int64_t x_stride,
@@ -66,9 +62,9 @@ void Linear::run_panels(const Kernels& kernels, Workspace& work, const float* x,
   const auto some = [&](int64_t from, int64_t to) {
     float* columns = y + from * kernels.panel;
     const Product product{x, rows, in, x_stride, bias_.data(), columns, out, y_stride, first + from, first + to, then};
-    if (!int8_) return kernels.multiply(product, weights_.data());
+    if (!digits_) return kernels.multiply(product, weights_.data());
     kernels.multiply_int8(product, Int8Weights{small_.data(), scales_.data(), compensation_.data()},
-                          Quantised{work.quantised.data(), work.scales.data(), padded_});
+                          Quantised{work.quantised.data(), work.scales.data(), padded_, digits_});
   };
   const int64_t size = rows * in * (last - first) * kernels.panel;
   if (work.team && size >= WORTH_SHARING)

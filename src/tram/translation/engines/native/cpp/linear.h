@@ -50,21 +50,21 @@ struct Workspace {
 class Linear {
  public:
   void set(const Kernels&, const float* weight, const float* bias, int64_t out, int64_t in);
-  void set_int8(const Kernels&, const int8_t* weight, const float* scales, const float* bias, int64_t out, int64_t in);
+  // digits: of the activations; see `Quantised`.
+  void set_int8(const Kernels&, const int8_t* weight, const float* scales, const float* bias, int64_t out, int64_t in,
+                int digits);
   // y (rows, out) = x Wᵀ + b, or what `then` says.
   void run(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y, int64_t y_stride,
            Then then = Then::store) const;
   // The same for some panels only: `prepare`, then `run_panels` with the same rows.
   void prepare(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride) const;
-  // After `prepare` of an int8 map: what rounding leaves of x, (rows, in).
-  void remainders(const Kernels&, const Workspace&, const float* x, int64_t rows, float* left) const;
   void run_panels(const Kernels&, Workspace&, const float* x, int64_t rows, int64_t x_stride, float* y,
                   int64_t y_stride, Then then, int64_t first, int64_t last) const;
   int64_t out = 0, in = 0, panels = 0;
 
  private:
   void set_bias(const Kernels&, const float* bias);
-  bool int8_ = false;
+  int digits_ = 0;  // of int8 products' activations; 0: float32
   int64_t padded_ = 0;
   Buffer<float> weights_, bias_, scales_;
   Buffer<int8_t> small_;

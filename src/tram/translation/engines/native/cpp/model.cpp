@@ -95,8 +95,8 @@ void Model::set_linear(const char* name, const float* weight, const float* bias,
 }
 
 void Model::set_linear_int8(const char* name, const int8_t* weight, const float* scales, const float* bias,
-                            int64_t out, int64_t in) {
-  linear(name, out, in).linear->set_int8(kernels, weight, scales, bias, out, in);
+                            int64_t out, int64_t in, int digits) {
+  linear(name, out, in).linear->set_int8(kernels, weight, scales, bias, out, in, digits);
 }
 
 void Model::set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias) {

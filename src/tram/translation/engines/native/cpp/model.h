@@ -58,8 +58,9 @@ struct Model {
 
   // Weights by name; those that do not fit the sizes of the model are refused.
   void set_linear(const char* name, const float* weight, const float* bias, int64_t out, int64_t in);
+  // In int8. digits: of the activations; see `Quantised`.
   void set_linear_int8(const char* name, const int8_t* weight, const float* scales, const float* bias, int64_t out,
-                       int64_t in);
+                       int64_t in, int digits);
   // After those of `output`, which the caller keeps as long as the model: an int8 pass of them comes first, if the
   // kernels have fast int8 products and the vocabulary is not small.
   void set_rough_output(const float* weight, const int8_t* rounded, const float* scales, const float* bias);

@@ -7,7 +7,6 @@ namespace tram {
 namespace {
 
 constexpr int64_t CHUNK = 1 << 17;  // logits that are computed before they are looked at: they stay in the cache
-constexpr int64_t CHUNK_WEIGHTS = 1 << 18;  // bytes of int8 weights that stay in the cache for the second product
 constexpr int64_t MOST_LOGITS = 1 << 24;  // of the first pass that are kept at once
 constexpr size_t MOST_LIKELY = 1024;  // tokens that are computed again; if there are more, all are
 constexpr float NOTABLE = 5;  // tokens whose logit is so much below the largest one count for the sum as they are
@@ -26,9 +25,7 @@ void Output::set_rough(const Kernels& kernels, const float* weight, const int8_t
   const int64_t out = linear.out, in = linear.in;
   bias_.assign(out, 0.0f);
   if (bias) std::copy(bias, bias + out, bias_.begin());
-  std::vector<float> half(out);
-  for (int64_t o = 0; o < out; o++) half[o] = bias_[o] / 2;
-  rough_.set_int8(kernels, rounded, scales, half.data(), out, in);
+  rough_.set_int8(kernels, rounded, scales, bias, out, in, 2);
   double rounding = 0, magnitude = 0;
   for (int64_t o = 0; o < out; o++) {
     double squares = 0, difference = 0, sum = 0;
@@ -81,24 +78,18 @@ void Output::scan_rough(const Kernels& kernels, Workspace& work, const float* x,
                         const std::vector<int32_t>& banned, OutputScan& scan) const {
   const int64_t in = linear.in, vocabulary = linear.out, stride = rough_.panels * kernels.panel;
   const int64_t group = std::max<int64_t>(1, std::min(rows, MOST_LOGITS / stride));
-  const int64_t panels = std::max<int64_t>(
-      1, std::min({rough_.panels, CHUNK / group / kernels.panel, CHUNK_WEIGHTS / in / kernels.panel}));
+  const int64_t panels = std::max<int64_t>(1, std::min(rough_.panels, CHUNK / group / kernels.panel));
   float* logits = scan.logits.room(group * stride);
-  scan.again.team = work.team;
   std::vector<int64_t> left;  // rows that need all products in float32
   for (int64_t from = 0; from < rows; from += group) {
     const int64_t count = std::min(group, rows - from);
     const float* states = x + from * in;
     RowScan* scans = scan.rows.data() + from;
     rough_.prepare(kernels, work, states, count, in);
-    float* remainders = scan.remainders.room(count * in);
-    rough_.remainders(kernels, work, states, count, remainders);
-    rough_.prepare(kernels, scan.again, remainders, count, in);
     for (int64_t first = 0; first < rough_.panels; first += panels) {
       const int64_t last = std::min(first + panels, rough_.panels), start = first * kernels.panel;
       const int64_t columns = std::min(last * kernels.panel, vocabulary) - start;
       rough_.run_panels(kernels, work, states, count, in, logits + start, stride, Then::store, first, last);
-      rough_.run_panels(kernels, scan.again, remainders, count, in, logits + start, stride, Then::add, first, last);
       for (int64_t row = 0; row < count; row++) {
         ban(banned, logits + row * stride + start, start, columns);
         kernels.scan(logits + row * stride + start, columns, static_cast<int32_t>(start), scans[row]);
@@ -107,8 +98,8 @@ void Output::scan_rough(const Kernels& kernels, Workspace& work, const float* x,
     for (int64_t row = 0; row < count; row++) {
       double squares = 0;
       for (int64_t i = 0; i < in; i++) squares += static_cast<double>(states[row * in + i]) * states[row * in + i];
-      // |x·w − x̂·ŵ| ≤ ‖x‖₂ ‖w − ŵ‖₂ + max |x − x̂| ‖ŵ‖₁, and a remainder is rounded by half a unit at most
-      const float unit = scan.again.scales.data()[row];
+      // |x·w − x̂·ŵ| ≤ ‖x‖₂ ‖w − ŵ‖₂ + max |x − x̂| ‖ŵ‖₁, and x is rounded by half a unit at most
+      const float unit = work.scales.data()[row];
       const float error = 1.001f * (static_cast<float>(std::sqrt(squares)) * rounding_ + 0.5f * unit * magnitude_);
       if (!rescore(kernels, states + row * in, logits + row * stride, error, scans[row], scan.likely))
         left.push_back(from + row);

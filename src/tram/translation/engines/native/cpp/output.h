@@ -3,9 +3,9 @@
 // In float32 most of a step is this product. It can be found in two passes: int8 products of all tokens, which are
 // several times faster, and float32 products of those tokens that may be among the best ones or are a notable part of
 // the sum. How far an int8 product can be from the exact one is known (Cauchy–Schwarz), so the best tokens and their
-// logits are exact. The rest of the sum, tokens of little probability, keeps its int8 products. Their activations are
-// rounded twice, what the first rounding leaves is rounded again: one error of the activations would be in the products
-// of all tokens and so in the sum, while those of the weights cancel.
+// logits are exact. The rest of the sum, tokens of little probability, keeps its int8 products. Their activations have
+// two digits: one error of the activations would be in the products of all tokens and so in the sum, while those of the
+// weights cancel.
 #pragma once
 #include "linear.h"
 
@@ -15,8 +15,7 @@ namespace tram {
 struct OutputScan {
   std::vector<RowScan> rows;
   std::vector<Candidate> best, likely;
-  Buffer<float> logits, gathered, remainders;
-  Workspace again;  // of the activations' remainders
+  Buffer<float> logits, gathered;
 };
 
 class Output {
@@ -37,7 +36,7 @@ class Output {
   bool rescore(const Kernels&, const float* x, const float* logits, float error, RowScan&,
                std::vector<Candidate>& likely) const;
 
-  Linear rough_;                   // its bias is half of the bias: two products are added
+  Linear rough_;
   const float* weight_ = nullptr;  // (vocabulary, in); null: no first pass
   std::vector<float> bias_;
   float rounding_ = 0;   // the largest ‖w − ŵ‖₂ of a token, w being its weights and ŵ those of the first pass

@@ -17,14 +17,15 @@ const Kernels& kernels_named(const char* name) {
 
 }  // namespace
 
-// y (rows, out) = x Wᵀ + bias, by `then`. weight: float32, or int8 with `scales`.
+// y (rows, out) = x Wᵀ + bias, by `then`. weight: float32, or int8 with `scales`, and activations of some digits.
 TRAM_EXPORT int tram_probe_linear(const char* name, const float* x, int64_t rows, int64_t in, const void* weight,
-                                  const float* scales, const float* bias, int64_t out, int then, float* y) {
+                                  const float* scales, const float* bias, int64_t out, int then, int digits,
+                                  float* y) {
   return guarded([&] {
     const Kernels& kernels = kernels_named(name);
     Linear linear;
     if (scales)
-      linear.set_int8(kernels, static_cast<const int8_t*>(weight), scales, bias, out, in);
+      linear.set_int8(kernels, static_cast<const int8_t*>(weight), scales, bias, out, in, digits);
     else
       linear.set(kernels, static_cast<const float*>(weight), bias, out, in);
     Workspace work;
