@@ -112,6 +112,17 @@ def test_saved_sentences_can_be_resumed(served: Served) -> None:
     assert [data["number"] for _, data in found] == [1, 2, 3]
 
 
+def test_a_client_that_has_missed_sentences_is_refused(served: Served) -> None:
+    id = served.session(SENTENCES[:2])
+    path = f"/sessions/{id}/translate"
+    refused = served.post(path, json={"q": SENTENCES[2], "first": 1})
+    assert (refused.status_code, refused.json()["error"]) == (412, "The session has 2 sentences, not 1")
+    (event,) = events(served.post(path, json={"q": SENTENCES[2], "first": 3, "stream": True}))
+    assert event == ("error", {"error": "The session has 2 sentences, not 3", "status": 412})
+    assert served.post(path, json={"q": SENTENCES[2], "first": 2}).status_code == 200
+    assert len(served.get(f"/sessions/{id}").json()["sentences"]) == 3
+
+
 def test_words_are_aligned(served: Served) -> None:
     id = served.session(SENTENCES)
     answer = served.get(f"/sessions/{id}/alignment?start=1&count=2").json()

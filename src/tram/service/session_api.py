@@ -110,6 +110,7 @@ class TranslateBody(BaseModel):
     """What to translate next: running text, or sentences."""
 
     q: Text | list[Text]
+    first: Number | None = Field(None, description="the number of its first sentence; refused if that is not the next")
     alternatives: Alternatives = 0
     stream: bool = Field(False, description="answer with server-sent events, one for each sentence")
 
@@ -232,6 +233,8 @@ async def translate(request: Request, id: str, body: TranslateBody) -> Any:
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
         with service.sessions.opened(id, client.owner) as session:
+            if body.first not in (None, len(session.sentences)):
+                raise Problem(412, f"The session has {len(session.sentences)} sentences, not {body.first}")
             limit = service.settings.session_sentences
             for change in sessions.translate(session, translator, body.q, body.alternatives + 1, limit):
                 yield _translated(session, change)
@@ -338,7 +341,8 @@ def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Transl
                 count += 1
             emit(_event("done", json.dumps({"sentences": count})))
         except (Problem, Unavailable, InputError) as error:
-            emit(_event("error", json.dumps({"error": str(error)}, ensure_ascii=False)))
+            status = error.status if isinstance(error, Problem) else 503 if isinstance(error, Unavailable) else 400
+            emit(_event("error", json.dumps({"error": str(error), "status": status}, ensure_ascii=False)))
         except Cancelled:
             pass
 
