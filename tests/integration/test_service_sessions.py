@@ -123,6 +123,12 @@ def test_a_client_that_has_missed_sentences_is_refused(served: Served) -> None:
     assert len(served.get(f"/sessions/{id}").json()["sentences"]) == 3
 
 
+def test_a_correction_as_long_as_a_book_is_refused(served: Served) -> None:
+    id = served.session(SENTENCES)
+    refused = served.request("PUT", f"/sessions/{id}/sentences/0", json={"target": "Wort " * 100_000})
+    assert (refused.status_code, "exceeds text limit" in refused.json()["error"]) == (400, True)
+
+
 def test_words_are_aligned(served: Served) -> None:
     id = served.session(SENTENCES)
     answer = served.get(f"/sessions/{id}/alignment?start=1&count=2").json()
@@ -137,6 +143,7 @@ def test_words_are_aligned(served: Served) -> None:
         ("POST", "/sessions/ID/translate", {}, 400),
         ("POST", "/sessions/ID/translate", {"q": 3}, 400),
         ("POST", "/sessions/ID/translate", {"q": "x" * 100_001}, 400),
+        ("POST", "/sessions", {"sentences": [{"source": "a", "target": "x" * 100_001}]}, 400),
         ("POST", "/sessions/ID/read", {"source": ["a"], "target": []}, 400),
         ("PUT", "/sessions/ID/sentences/0", {"target": "a"}, 404),
         ("PUT", "/sessions/ID/sentences/-1", {"target": "a"}, 400),

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Annotated, Any
@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from tram.errors import InputError
 from tram.service import sessions
-from tram.service.errors import Problem
+from tram.service.errors import Problem, too_long
+from tram.service.keys import Client
 from tram.service.openapi import ERRORS
 from tram.service.requests import client_of, service_of
 from tram.service.scheduler import Cancelled, Unavailable
@@ -158,6 +159,13 @@ def _info(service: Service, session: Session) -> dict[str, Any]:
     }
 
 
+def _check_lengths(client: Client, texts: Iterable[str]) -> None:
+    """Refuse a sentence that is longer than a request may be."""
+    longest, limit = max(map(len, texts), default=0), client.limits.characters
+    if limit and longest > limit:
+        raise too_long(longest, limit)
+
+
 def _state(service: Service, data: bytes) -> DocumentState:
     """Return a state that a client sent; refuse one of another model."""
     try:
@@ -179,7 +187,9 @@ async def create(request: Request, body: NewSession) -> Any:
         except ValueError:
             raise Problem(400, "Invalid request: state is not base64") from None
         state = _state(service, data)
-    service.usage.count_characters(client, sum(len(s.source) + len(s.target) for s in body.sentences), 0)
+    texts = [text for sentence in body.sentences for text in (sentence.source, sentence.target)]
+    _check_lengths(client, texts)
+    service.usage.count_characters(client, sum(map(len, texts)), 0)
     session = Session.new(client.owner, state)
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
@@ -270,6 +280,7 @@ async def correct(request: Request, id: str, number: Number, body: Correction) -
     session = service.sessions.get(id, client.owner)
     following = sum(len(sentence.source) for sentence in session.sentences[number + 1 :])
     session.sentence(number)
+    _check_lengths(client, [body.target])
     service.usage.count_characters(client, len(body.target) + following, 0)
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
