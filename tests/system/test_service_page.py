@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from filetype_samples import docx
-from served import Served, serving
+from served import HOSTS, Served, serving
 from tram import Translator
+from tram.service.service import ServiceSettings
 from tram.service.sessions import restart
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -25,6 +26,7 @@ pytestmark = [
 AXE = Path(os.environ.get("TRAM_AXE", "node_modules")) / "axe-core" / "axe.min.js"
 LETTER = (Path(__file__).parents[2] / "examples" / "printer.txt").read_text()
 TIMEOUT = 180_000  # milliseconds
+KEY = "0123456789abcdef"
 EXPECTED = ("404", "400", "ERR_INTERNET_DISCONNECTED")  # what the browser says of failures that were made on purpose
 VIEWS = [
     ({"width": width, "height": height}, scheme)
@@ -229,6 +231,24 @@ def test_what_has_no_words_is_shown_and_kept(open_page: Callable[..., Any]) -> N
     page.wait_for_selector("text=🎉✨")
     idle(page)
     assert page.input_value("#more-text") == ""
+
+
+def test_a_new_tab_shows_the_document_before_it_has_the_key(served: Served, browser: Any, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(f"keys: [{{name: office, key: {KEY}}}]")
+    with serving(served.service.translator, ServiceSettings(keys=keys, hosts=HOSTS, grace=5)) as locked:
+        context = browser.new_context()
+        first, second = context.new_page(), context.new_page()
+        for page in (first, second):
+            page.set_default_timeout(TIMEOUT)
+            page.goto(locked.url)
+            page.fill("#key", KEY)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("text=The key is used until this tab is closed")
+            if page is first:
+                translate(page, "The door is open.")
+            assert sentences(page) == ["Die Tür ist offen."]
+        context.close()
 
 
 def test_a_closed_document_can_be_brought_back(open_page: Callable[..., Any]) -> None:

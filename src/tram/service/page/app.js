@@ -269,10 +269,14 @@ async function configure() {
   panel = new Panel(view, correct);
 }
 
+/** Show the document of this tab or this browser, also if the service does not know of it or wants a key first. */
 async function resume() {
-  if (!(await doc.resume())) return say("");
-  if (!doc.sentences.length) $("text").value = doc.untranslated;
-  else showRest();
+  try {
+    await doc.resume();
+  } finally {
+    if (doc.sentences.length) showRest();
+    else if (doc.untranslated) $("text").value = doc.untranslated;
+  }
   say(doc.sentences.length ? `Resumed: ${count(doc.sentences.length, "sentence")}` : "");
 }
 
@@ -297,9 +301,11 @@ function connect() {
     event.preventDefault();
     forThisTab.set("tram-key", $("key").value.trim());
     $("key-form").hidden = true;
-    say("The key is used until this tab is closed");
-    if (!doc.sentences.length) work(resume);
-    $("text").focus();
+    work(async () => {
+      await resume();
+      say("The key is used until this tab is closed");
+    });
+    $(doc.sentences.length ? "more-text" : "text").focus();
   });
   $("example").addEventListener("click", () => {
     $("text").value = EXAMPLE;

@@ -88,6 +88,7 @@ export class TramDocument {
 
   /** Agree with the service on the sentences, after a lost connection for example: the longer document counts. */
   async reconcile(signal) {
+    if (this.id === null) return;
     const own = { ...this };
     await this.synchronize(signal);
     if (this.sentences.length < own.sentences.length) await this.start(own);
@@ -131,10 +132,10 @@ export class TramDocument {
     this.keep();
   }
 
-  /** Continue where this tab or this browser left off; return whether there was anything. */
+  /** Continue where this tab or this browser left off. */
   async resume() {
     const copy = stored(forThisTab.get(STORED) === null ? forThisBrowser : forThisTab);
-    if (!copy?.id) return false;
+    if (!copy?.id) return;
     this.#set(copy);
     try {
       await this.reconcile();
@@ -142,7 +143,6 @@ export class TramDocument {
       if (error.status !== 404 && error.status !== 409) throw error;
       await this.start(copy);
     }
-    return this.sentences.length > 0 || this.pending !== null;
   }
 
   /** Start from a file that `content` was saved to. */
