@@ -423,6 +423,24 @@ def test_a_service_that_ends_answers_until_its_work_is_done(model: Path, start: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_session_that_is_being_translated_is_finished_at_the_first_signal_and_refused_at_the_second(
+    model: Path, start: Callable[..., Process], signals: int
+) -> None:
+    server = start("--model", model, "--grace", 60)
+    path = f"/sessions/{server.post('/sessions', {}).json()['id']}/translate"
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(server.post, path, {"q": SENTENCES * 20})  # takes several requests to the scheduler
+        wait_for(lambda: "tram_steps_total 0.0" not in requests.get(server.url + "/metrics", timeout=60).text)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: requests.get(server.url + "/health", timeout=60).status_code == 503)
+        if signals == 2:
+            server.process.send_signal(signal.SIGTERM)
+        assert long.result().status_code == (200 if signals == 1 else 503)
+    assert server.process.wait(60) == 0
+
+
+@pytest.mark.slow
 def test_sigkill_leaves_sessions_that_load(model: Path, start: Callable[..., Process], tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     server = start("--model", model, "--sessions", folder)
