@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: demo test test-slow lint bench wheel sanitize clean
+.PHONY: demo test test-slow test-page lint bench wheel sanitize clean
 
 demo: $(VENV)/installed  ## translate a letter, or TEXT=your.txt, with and without the memory
 	$(BIN)/python runs/shipped/demo.py $(TEXT)
@@ -16,6 +16,14 @@ test: $(VENV)/installed  ## the test suite, about 9 minutes on two slow cores
 
 test-slow: $(VENV)/installed  ## what takes longer
 	$(BIN)/python -m pytest -m slow
+
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
+test-page: $(VENV)/installed  ## the page of `tram serve` in Debian's Chromium, which is installed if it is missing
+	command -v chromium > /dev/null && command -v npm > /dev/null || \
+	$(AS_ROOT) apt-get install --yes --no-install-recommends chromium npm
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable ".[browser]"
+	npm install --no-save --prefix build/axe axe-core
+	TRAM_AXE=build/axe/node_modules $(BIN)/python -m pytest -m slow tests/system/test_service_page.py
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check src tests runs

@@ -1,6 +1,7 @@
 """Load on the service: throughput and latency, and the memory of many sessions.
 
     python runs/service/load.py latency [--seconds 60]       # 1, 8 and 64 sessions, beside one sentence at a time
+                                [--engine torch]
     python runs/service/load.py sessions [--count 10000]     # memory of each session of twenty sentences
     python runs/service/load.py table --json docs/service-load.json > docs/service-load.md      # also of mixed.py
     options: [--model DIR] [--json FILE] [--core 0]          # the server runs on one core, the clients on the others
@@ -76,6 +77,7 @@ def one_at_a_time(options: argparse.Namespace) -> float:
     """Return sentences per second of the same model called directly, in a process of its own on the server's core."""
     command = [sys.executable, __file__, "direct", "--core", str(options.core), "--seconds", str(options.seconds / 2)]
     command += ["--model", options.model] if options.model else []
+    command += ["--engine", options.engine]
     return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=ENVIRONMENT).stdout)
 
 
@@ -87,7 +89,7 @@ def direct(options: argparse.Namespace) -> dict[str, Any]:
 
     os.sched_setaffinity(0, {options.core})
     torch.set_num_threads(1)
-    translator, draw, done = Translator.load(options.model), random.Random(0), 0
+    translator, draw, done = Translator.load(options.model, engine=options.engine), random.Random(0), 0
     state = translator.start()
     translator.translate([sentence(draw)], state)
     start = time.monotonic()
@@ -102,7 +104,7 @@ def direct(options: argparse.Namespace) -> dict[str, Any]:
 def latency(options: argparse.Namespace) -> dict[str, Any]:
     """Measure 1, 8 and 64 sessions, between two measurements of the model alone."""
     before = one_at_a_time(options)
-    server = Server(options.model, options.core)
+    server = Server(options.model, options.core, "--engine", options.engine)
     warm = Client(server)
     warm.send("POST", "/translate", {"q": sentence(random.Random(0)), "source": "auto", "target": "de"})
     warm.connection.close()
@@ -111,12 +113,13 @@ def latency(options: argparse.Namespace) -> dict[str, Any]:
     alone = (before + one_at_a_time(options)) / 2
     result = {
         "seconds": options.seconds,
+        "engine": options.engine,
         "one_at_a_time_per_second": alone,
         "rows": [asdict(row) for row in rows],
         "throughput_at_64_over_one_at_a_time": rows[-1].requests_per_second / alone,
         "p99_at_8_over_p50_at_1": rows[1].p99_ms / rows[0].p50_ms,
     }
-    print(table({"latency": result}))
+    print(table({name_of("latency", options): result}))
     return result
 
 
@@ -150,7 +153,8 @@ def sessions(options: argparse.Namespace) -> dict[str, Any]:
 def table(results: dict[str, Any]) -> str:
     """Return results as Markdown."""
     lines: list[str] = []
-    if found := results.get("latency"):
+    for found in (results[name] for name in ("latency", "latency-torch") if name in results):
+        lines += ["", "With `--engine torch`:", ""] if found["engine"] == "torch" else []
         lines += ["| concurrent sessions | requests per second | sentences per step | p50 | p99 |"]
         lines += ["|---|---|---|---|---|"]
         lines += [f"| model alone, one at a time | {found['one_at_a_time_per_second']:.1f} | | | |"]
@@ -182,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["latency", "sessions", "table", "direct"])
     parser.add_argument("--seconds", type=float, default=60, help="of each measurement of latency")
+    parser.add_argument("--engine", choices=["auto", "torch"], default="auto", help="of latency")
     parser.add_argument("--count", type=int, default=10_000, help="of sessions")
     add_common(parser)
     options = parser.parse_args()
@@ -190,7 +195,12 @@ def main() -> None:
         return
     leave_core(options.core)
     result = {"latency": latency, "sessions": sessions, "direct": direct}[options.what](options)
-    write_result(options.json, options.what, result)
+    write_result(options.json, name_of(options.what, options), result)
+
+
+def name_of(what: str, options: argparse.Namespace) -> str:
+    """Return the name of a result in the file of results."""
+    return what if options.engine == "auto" else f"{what}-{options.engine}"
 
 
 if __name__ == "__main__":

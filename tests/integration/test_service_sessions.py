@@ -112,6 +112,23 @@ def test_saved_sentences_can_be_resumed(served: Served) -> None:
     assert [data["number"] for _, data in found] == [1, 2, 3]
 
 
+def test_a_client_that_has_missed_sentences_is_refused(served: Served) -> None:
+    id = served.session(SENTENCES[:2])
+    path = f"/sessions/{id}/translate"
+    refused = served.post(path, json={"q": SENTENCES[2], "first": 1})
+    assert (refused.status_code, refused.json()["error"]) == (412, "The session has 2 sentences, not 1")
+    (event,) = events(served.post(path, json={"q": SENTENCES[2], "first": 3, "stream": True}))
+    assert event == ("error", {"error": "The session has 2 sentences, not 3", "status": 412})
+    assert served.post(path, json={"q": SENTENCES[2], "first": 2}).status_code == 200
+    assert len(served.get(f"/sessions/{id}").json()["sentences"]) == 3
+
+
+def test_a_correction_as_long_as_a_book_is_refused(served: Served) -> None:
+    id = served.session(SENTENCES)
+    refused = served.request("PUT", f"/sessions/{id}/sentences/0", json={"target": "Wort " * 100_000})
+    assert (refused.status_code, "exceeds text limit" in refused.json()["error"]) == (400, True)
+
+
 def test_words_are_aligned(served: Served) -> None:
     id = served.session(SENTENCES)
     answer = served.get(f"/sessions/{id}/alignment?start=1&count=2").json()
@@ -126,6 +143,7 @@ def test_words_are_aligned(served: Served) -> None:
         ("POST", "/sessions/ID/translate", {}, 400),
         ("POST", "/sessions/ID/translate", {"q": 3}, 400),
         ("POST", "/sessions/ID/translate", {"q": "x" * 100_001}, 400),
+        ("POST", "/sessions", {"sentences": [{"source": "a", "target": "x" * 100_001}]}, 400),
         ("POST", "/sessions/ID/read", {"source": ["a"], "target": []}, 400),
         ("PUT", "/sessions/ID/sentences/0", {"target": "a"}, 404),
         ("PUT", "/sessions/ID/sentences/-1", {"target": "a"}, 400),
@@ -401,6 +419,24 @@ def test_a_service_that_ends_answers_until_its_work_is_done(model: Path, start: 
         assert (refused.status_code, refused.headers["Connection"]) == (503, "close")
         assert int(refused.headers["Retry-After"]) > 0
         assert long.result().status_code == 200
+    assert server.process.wait(60) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_session_that_is_being_translated_is_finished_at_the_first_signal_and_refused_at_the_second(
+    model: Path, start: Callable[..., Process], signals: int
+) -> None:
+    server = start("--model", model, "--grace", 60)
+    path = f"/sessions/{server.post('/sessions', {}).json()['id']}/translate"
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(server.post, path, {"q": SENTENCES * 20})  # takes several requests to the scheduler
+        wait_for(lambda: "tram_steps_total 0.0" not in requests.get(server.url + "/metrics", timeout=60).text)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: requests.get(server.url + "/health", timeout=60).status_code == 503)
+        if signals == 2:
+            server.process.send_signal(signal.SIGTERM)
+        assert long.result().status_code == (200 if signals == 1 else 503)
     assert server.process.wait(60) == 0
 
 

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from filetype_samples import docx
-from served import Served, serving
+from served import HOSTS, Served, serving
 from tram import Translator
+from tram.service.service import ServiceSettings
+from tram.service.sessions import restart
 
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = [
@@ -24,6 +26,7 @@ pytestmark = [
 AXE = Path(os.environ.get("TRAM_AXE", "node_modules")) / "axe-core" / "axe.min.js"
 LETTER = (Path(__file__).parents[2] / "examples" / "printer.txt").read_text()
 TIMEOUT = 180_000  # milliseconds
+KEY = "0123456789abcdef"
 EXPECTED = ("404", "400", "ERR_INTERNET_DISCONNECTED")  # what the browser says of failures that were made on purpose
 VIEWS = [
     ({"width": width, "height": height}, scheme)
@@ -169,6 +172,83 @@ def test_nothing_is_lost_when_the_service_is_away_or_has_forgotten_the_document(
     page.keyboard.press("Enter")
     idle(page)
     assert sentences(page)[1] == "Sie ist sehr schnell."
+
+
+def test_a_session_that_lost_its_last_sentences_is_started_again(open_page: Callable[..., Any], served: Served) -> None:
+    page = open_page()
+    translate(page, "The new printer is in the office.\n\nIt is very fast.")
+    id = page.evaluate("JSON.parse(localStorage['tram-document']).id")
+    with served.service.sessions.opened(id, "anonymous") as session:  # as after SIGKILL, with sessions on disk
+        restart(session, session.origin)
+    page.fill("#more-text", "It is heavy.")
+    page.click("#more button")
+    page.wait_for_selector(".to .sentence >> nth=2")
+    idle(page)
+    assert sentences(page) == ["Der neue Drucker ist im Büro.", "Er ist sehr schnell.", "Er ist schwer."]
+
+
+def test_two_tabs_with_one_document_show_the_same_and_a_tab_keeps_its_own(open_page: Callable[..., Any]) -> None:
+    first = open_page()
+    translate(first, "The new printer is in the office. It is very fast.")
+    second = first.context.new_page()
+    second.goto(first.url)
+    second.wait_for_selector(".to .sentence >> nth=1")
+    second.locator(".to .sentence").nth(0).click()
+    second.fill(".panel textarea", "Die neue Maschine ist im Büro.")
+    second.keyboard.press("Enter")
+    second.wait_for_selector(".to .sentence.changed")
+    idle(second)
+    first.evaluate("dispatchEvent(new Event('focus'))")
+    first.wait_for_selector("text=Maschine")
+    assert sentences(first) == sentences(second) == ["Die neue Maschine ist im Büro.", "Sie ist sehr schnell."]
+    second.fill("#more-text", "It is heavy.")
+    second.click("#more button")
+    second.wait_for_selector(".to .sentence >> nth=2")
+    idle(second)
+    first.fill("#more-text", "It is new.")  # this tab does not know of the third sentence
+    first.click("#more button")
+    first.wait_for_selector(".to .sentence >> nth=3")
+    idle(first)
+    assert first.locator(".from .sentence").all_inner_texts()[2:] == ["It is heavy.", "It is new."]
+    second.click("#new")
+    second.wait_for_selector("#start")
+    translate(second, "The door is open.")
+    first.reload()
+    first.wait_for_selector("html[data-ready]")
+    assert len(sentences(first)) == 4
+
+
+def test_what_has_no_words_is_shown_and_kept(open_page: Callable[..., Any]) -> None:
+    page = open_page()
+    page.fill("#text", "😀")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#status.failed")
+    translate(page, "The door is open.\n\n* * *\n\nIt is green.\n🎉")
+    assert page.locator(".to .mark").all_inner_texts() == ["* * *", "🎉"]
+    assert page.evaluate("JSON.parse(localStorage['tram-document']).sentences[0].before") == ""
+    page.fill("#more-text", "✨")
+    page.click("#more button")
+    page.wait_for_selector("text=🎉✨")
+    idle(page)
+    assert page.input_value("#more-text") == ""
+
+
+def test_a_new_tab_shows_the_document_before_it_has_the_key(served: Served, browser: Any, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(f"keys: [{{name: office, key: {KEY}}}]")
+    with serving(served.service.translator, ServiceSettings(keys=keys, hosts=HOSTS, grace=5)) as locked:
+        context = browser.new_context()
+        first, second = context.new_page(), context.new_page()
+        for page in (first, second):
+            page.set_default_timeout(TIMEOUT)
+            page.goto(locked.url)
+            page.fill("#key", KEY)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("text=The key is used until this tab is closed")
+            if page is first:
+                translate(page, "The door is open.")
+            assert sentences(page) == ["Die Tür ist offen."]
+        context.close()
 
 
 def test_a_closed_document_can_be_brought_back(open_page: Callable[..., Any]) -> None:

@@ -71,7 +71,7 @@ def create_app(service: Service) -> FastAPI:
         hosts=service.settings.hosts,
         origins=service.settings.origins,
         observe=metrics.observe,
-        is_closing=lambda: not service.scheduler.is_working,
+        is_closing=lambda: not service.is_accepting,
     )
     return app
 
@@ -89,7 +89,7 @@ def _add_operations(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/health", tags=["Operations"], responses={503: {"description": "Shutting down"}})
     async def health(response: Response) -> dict[str, str]:
         """Return whether the service accepts work."""
-        if not service.scheduler.is_working:
+        if not service.is_accepting:
             response.status_code = 503
             return {"status": "unavailable"}
         return {"status": "ok"}

@@ -25,6 +25,7 @@ def _errors(model: type[BaseModel], *more: tuple[int, str]) -> dict[int | str, d
         (405, "The address has no such method"),
         (408, "The request took too long to arrive"),
         (409, "In use, or of another model"),
+        (412, "The session has changed"),
         (413, "Too large"),
         (421, "The service does not have this name"),
         (429, "Too many requests, or too many characters"),

@@ -32,6 +32,7 @@ from tram.translation.translator import Translator
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 BUSY = "The service is busy, try again later"
+CLOSING = "The service is shutting down"
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
 PAUSE = 0.1  # seconds after which clients that were answered are no longer expected to send their next sentence
 CALL_SECONDS = 0.2  # of calls between two steps
@@ -202,7 +203,7 @@ class Scheduler:
     def _submit(self, work: _Request | _Call, sentences: int) -> None:
         with self._changed:
             if self._deadline is not None or not self._worker.is_alive():
-                raise Unavailable("The service is shutting down", 5)
+                raise Unavailable(CLOSING, 5)
             waiting = self._waiting_sentences()
             if len(self._requests) + len(self._calls) >= self.max_requests or (
                 waiting and waiting + sentences > self.max_sentences
@@ -375,7 +376,7 @@ class Scheduler:
             ]
             for future in futures:
                 if not future.done():
-                    future.set_exception(Unavailable("The service is shutting down", 5))
+                    future.set_exception(Unavailable(CLOSING, 5))
             self._requests.clear()
             self._calls.clear()
 

@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self.service = service
-        self._is_closing = False
+        self._signals = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say where."""
@@ -58,15 +58,16 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to shut down; a second signal does not wait for accepted work, a third not for connections."""
-        if self._is_closing:
-            super().handle_exit(sig, frame)
+        self._signals += 1
+        if self._signals > 2:
+            self.should_exit = self.force_exit = True
             return
-        self._is_closing = True
-        threading.Thread(target=self._finish, daemon=True).start()
+        grace = self.service.settings.grace if self._signals == 1 else 0
+        threading.Thread(target=self._finish, args=(grace,), daemon=True).start()
 
-    def _finish(self) -> None:
+    def _finish(self, grace: float) -> None:
         """Finish the work while the event loop goes on to answer; then end the loop."""
-        self.service.scheduler.close(self.service.settings.grace)
+        self.service.finish(grace)
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from tram.filetypes.plain_text import split_document
 from tram.service.budget import Budget
 from tram.service.keys import Client, Keys, Limits, Usage
 from tram.service.languages import Languages
-from tram.service.scheduler import BUSY, Cancellation, Cancelled, Scheduler, Unavailable
+from tram.service.scheduler import BUSY, CLOSING, Cancellation, Cancelled, Scheduler, Unavailable
 from tram.service.sessions import Session
 from tram.service.shared import SharedTranslator
 from tram.service.store import SessionStore
@@ -64,7 +65,8 @@ class Service:
         self.file_bytes = Budget(FILE_BYTES_AT_ONCE)
         self.options = ReadOptions(translator.text.source_language, translator.text.target_language)
         self._pool = ThreadPoolExecutor(self.settings.queue, "tram-request")
-        self._running = 0  # in the event loop's thread only
+        self._running = 0  # requests; changed in the event loop's thread only
+        self._is_closing = False
         self._contexts: OrderedDict[str, DocumentState] = OrderedDict()
         self._contexts_lock = threading.Lock()
 
@@ -78,9 +80,25 @@ class Service:
         """Whether the model is the small one that comes with tram."""
         return self.translator.folder == SHIPPED
 
+    @property
+    def is_accepting(self) -> bool:
+        """Whether new requests are accepted."""
+        return not self._is_closing and self.scheduler.is_working
+
+    def finish(self, timeout: float) -> None:
+        """Accept no more requests, finish the accepted ones within some seconds, and refuse the rest.
+
+        A request may need the scheduler several times, so that the scheduler closes after the last one.
+        """
+        self._is_closing = True
+        end = time.monotonic() + timeout
+        while self._running and self.scheduler.is_working and time.monotonic() < end:
+            time.sleep(0.01)
+        self.scheduler.close(max(end - time.monotonic(), 0))
+
     def close(self, timeout: float | None = None) -> None:
         """Finish what was accepted, refuse the rest, and remove temporary files."""
-        self.scheduler.close(self.settings.grace if timeout is None else timeout)
+        self.finish(self.settings.grace if timeout is None else timeout)
         self._pool.shutdown(wait=True)
         self.uploads.close()
 
@@ -145,6 +163,8 @@ class Service:
         self._start(lambda: work(SharedTranslator(self.scheduler)))
 
     def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        if not self.is_accepting:
+            raise Unavailable(CLOSING, 5)
         if self._running >= self.settings.queue:
             raise Unavailable(BUSY, 1)
         self._running += 1

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Annotated, Any
@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from tram.errors import InputError
 from tram.service import sessions
-from tram.service.errors import Problem
+from tram.service.errors import Problem, too_long
+from tram.service.keys import Client
 from tram.service.openapi import ERRORS
 from tram.service.requests import client_of, service_of
 from tram.service.scheduler import Cancelled, Unavailable
@@ -110,6 +111,7 @@ class TranslateBody(BaseModel):
     """What to translate next: running text, or sentences."""
 
     q: Text | list[Text]
+    first: Number | None = Field(None, description="the number of its first sentence; refused if that is not the next")
     alternatives: Alternatives = 0
     stream: bool = Field(False, description="answer with server-sent events, one for each sentence")
 
@@ -157,6 +159,13 @@ def _info(service: Service, session: Session) -> dict[str, Any]:
     }
 
 
+def _check_lengths(client: Client, texts: Iterable[str]) -> None:
+    """Refuse a sentence that is longer than a request may be."""
+    longest, limit = max(map(len, texts), default=0), client.limits.characters
+    if limit and longest > limit:
+        raise too_long(longest, limit)
+
+
 def _state(service: Service, data: bytes) -> DocumentState:
     """Return a state that a client sent; refuse one of another model."""
     try:
@@ -178,7 +187,9 @@ async def create(request: Request, body: NewSession) -> Any:
         except ValueError:
             raise Problem(400, "Invalid request: state is not base64") from None
         state = _state(service, data)
-    service.usage.count_characters(client, sum(len(s.source) + len(s.target) for s in body.sentences), 0)
+    texts = [text for sentence in body.sentences for text in (sentence.source, sentence.target)]
+    _check_lengths(client, texts)
+    service.usage.count_characters(client, sum(map(len, texts)), 0)
     session = Session.new(client.owner, state)
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
@@ -232,6 +243,8 @@ async def translate(request: Request, id: str, body: TranslateBody) -> Any:
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
         with service.sessions.opened(id, client.owner) as session:
+            if body.first not in (None, len(session.sentences)):
+                raise Problem(412, f"The session has {len(session.sentences)} sentences, not {body.first}")
             limit = service.settings.session_sentences
             for change in sessions.translate(session, translator, body.q, body.alternatives + 1, limit):
                 yield _translated(session, change)
@@ -267,6 +280,7 @@ async def correct(request: Request, id: str, number: Number, body: Correction) -
     session = service.sessions.get(id, client.owner)
     following = sum(len(sentence.source) for sentence in session.sentences[number + 1 :])
     session.sentence(number)
+    _check_lengths(client, [body.target])
     service.usage.count_characters(client, len(body.target) + following, 0)
 
     def work(translator: SharedTranslator) -> Iterator[Translated]:
@@ -338,7 +352,8 @@ def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Transl
                 count += 1
             emit(_event("done", json.dumps({"sentences": count})))
         except (Problem, Unavailable, InputError) as error:
-            emit(_event("error", json.dumps({"error": str(error)}, ensure_ascii=False)))
+            status = error.status if isinstance(error, Problem) else 503 if isinstance(error, Unavailable) else 400
+            emit(_event("error", json.dumps({"error": str(error), "status": status}, ensure_ascii=False)))
         except Cancelled:
             pass
 

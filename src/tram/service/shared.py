@@ -9,12 +9,14 @@ from tram.text.verbatim import VerbatimRules
 from tram.text.words import Alignment, words_by_blanks
 from tram.translation.alignment import WordSpans
 from tram.translation.document_state import DocumentState
-from tram.translation.documents import Advance, Numbered, Remarks, check_pairs, check_sentences
-from tram.translation.lockstep import History
+from tram.translation.documents import Advance, Numbered, Remarks, check_sentences
+from tram.translation.lockstep import History, Ids
 from tram.translation.parts import Translation
 from tram.translation.translator import Translator
 
-READ_AT_ONCE = 32  # sentences that one call of the worker reads, so that others need not wait long
+# What one call of the worker reads or aligns, so that others need not wait long
+READ_TOKENS = 1_000
+ALIGNED_SENTENCES, ALIGNED_CHARACTERS = 32, 20_000
 RULES = VerbatimRules()
 
 
@@ -74,13 +76,13 @@ class SharedTranslator(Translator):
         """Translate documents as one request of the scheduler, which returns them in order."""
         return enumerate(self.detailed(documents, advance, alignment=alignment, verbatim=verbatim, remarks=remarks))
 
-    def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
-        """Read sentences with their translations, some at a time."""
-        check_pairs(source, target)
+    def _read_block(self, block: list[tuple[Ids, Ids]], state: DocumentState) -> None:
+        """Read some parts at a time in the worker; segments that are read as a whole are not split."""
         own = self.scheduler.translator
-        for start in range(0, len(source), READ_AT_ONCE):
-            pairs = source[start : start + READ_AT_ONCE], target[start : start + READ_AT_ONCE]
-            self.scheduler.call(partial(own.read, *pairs, state), self.cancellation)
+        longest = max(len(source) + len(target) for source, target in block)
+        size = len(block) if self.model.segment_rule is not None else max(READ_TOKENS // max(longest, 1), 1)
+        for start in range(0, len(block), size):
+            self.scheduler.call(partial(own._read_block, block[start : start + size], state), self.cancellation)
 
     def align(
         self,
@@ -92,8 +94,10 @@ class SharedTranslator(Translator):
         """Return the word alignments of sentences with their translations, some at a time."""
         own = self.scheduler.translator
         found: list[Alignment] = []
-        for start in range(0, len(sources), READ_AT_ONCE):
-            pairs = sources[start : start + READ_AT_ONCE], targets[start : start + READ_AT_ONCE]
+        longest = max((len(source) + len(target) for source, target in zip(sources, targets, strict=True)), default=1)
+        size = min(max(ALIGNED_CHARACTERS // max(longest, 1), 1), ALIGNED_SENTENCES)
+        for start in range(0, len(sources), size):
+            pairs = sources[start : start + size], targets[start : start + size]
             found += self.scheduler.call(partial(own.align, *pairs, words, min_share), self.cancellation)
         return found
 

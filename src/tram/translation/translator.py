@@ -363,14 +363,18 @@ class Translator:
                 if translation:
                     state.history = self.units.remember(state.history, Pair(ids, translation))
             pairs = []  # there is nothing else to read
+        for block in self._blocks_to_read(pairs, state.state):
+            self._read_block(block, state)
+        state.sentences += len(sentences)
+
+    def _read_block(self, block: list[tuple[Ids, Ids]], state: DocumentState) -> None:
+        """Read parts of sentences and their translations in one pass."""
         device = self.model.device
         with torch.inference_mode():
-            for block in self._blocks_to_read(pairs, state.state):
-                sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
-                # The last parts of a split sentence may have no translation: they do not change the target state
-                targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
-                state.state = self.model.forced_decode(sources, targets, state.state).state
-        state.sentences += len(sentences)
+            sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
+            # The last parts of a split sentence may have no translation: they do not change the target state
+            targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
+            state.state = self.model.forced_decode(sources, targets, state.state).state
 
     def check_reach(self, sentences: int, state: State, name: str) -> None:
         """Refuse a document that is too long for a context that reads it as a whole; `name` names it in the error."""

@@ -13,6 +13,7 @@ from tram.errors import InputError
 from tram.filetypes.base import ReadOptions
 from tram.filetypes.batch import translate_opened
 from tram.filetypes.registry import read_bytes
+from tram.service import shared
 from tram.service.languages import Languages
 from tram.service.scheduler import Scheduler
 from tram.service.shared import SharedTranslator
@@ -44,6 +45,22 @@ def translator(prepared: Path) -> Iterator[SharedTranslator]:
 def test_alignments_are_those_of_the_translator(translator: SharedTranslator) -> None:
     expected = align_words(translator.scheduler.translator, SOURCES, TARGETS)
     assert translator.align(SOURCES * 40, TARGETS * 40) == expected * 40
+
+
+def test_a_long_sentence_is_read_in_many_calls_and_the_state_is_that_of_the_translator(
+    translator: SharedTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "READ_TOKENS", 100)
+    own, sources, targets = translator.scheduler.translator, ["The old miller " * 300, "Tea!"], ["Der Müller", "Tee!"]
+    expected, state, sizes = own.start(), own.start(), []
+    own.read(sources, targets, expected)
+    original = own._read_block
+    monkeypatch.setattr(own, "_read_block", lambda block, state: (sizes.append(len(block)), original(block, state)))
+    translator.read(sources, targets, state)
+    assert (len(sizes) > 10, max(sizes) < 10) == (True, True)
+    for unit, values in expected.state.units.items():
+        torch.testing.assert_close(state.state[unit]["M"], values["M"])
+    assert state.sentences == expected.sentences == 2
 
 
 def test_alignments_do_not_see_what_other_threads_translate(

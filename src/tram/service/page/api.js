@@ -59,7 +59,7 @@ export class Api {
       for (const block of blocks) {
         const [name, data] = block.split("\n").map((line) => line.slice(line.indexOf(":") + 2));
         const event = { name, data: JSON.parse(data) };
-        if (name === "error") throw new ApiError(event.data.error, 0);
+        if (name === "error") throw new ApiError(event.data.error, event.data.status);
         yield event;
         if (name === "done") return;
       }

@@ -10,6 +10,7 @@ const THEMES = ["automatic", "light", "dark"];
 const TEXT_FILE = /\.(txt|text)$/i;
 const SAVED_FILE = /\.tram\.json$/i;
 const ALIGNED_AT_ONCE = 20;
+const PATIENCE = 3000; // milliseconds for the service to say what it has, after a translation was interrupted
 const COMMON_FORMATS = ["docx", "odt", "epub", "html", "md", "txt", "po", "xliff", "tmx", "srt", "vtt"];
 const EXAMPLE = `Good morning, Mr Weber.
 
@@ -23,7 +24,6 @@ const doc = new TramDocument(api);
 let settings, view, panel;
 let working = null; // what is under way: its AbortController, and `done`, a promise of its end
 let closed = null; // the document before "New", for "Undo"
-let rest = ""; // what is not translated yet of a text whose translation was interrupted
 
 // Status.
 
@@ -85,8 +85,13 @@ function showDocument() {
 
 function redraw() {
   view.clear();
-  doc.sentences.forEach((sentence, number) => view.show(number, sentence));
+  refresh();
   showDocument();
+}
+
+/** Show what is not shown yet of the document; the marks of sentences that are the same stay. */
+function refresh() {
+  view.update(doc.sentences, doc.after);
 }
 
 /** Guess how many sentences a text has, for the progress bar only. */
@@ -102,30 +107,38 @@ const translate = (field) =>
     showProgress(0);
     try {
       for await (const { number } of doc.translate(text, signal)) {
-        for (let next = Math.min(view.count, number); next <= number; next++) view.show(next, doc.sentences[next]);
+        showThrough(number);
         if (done++ === 0) showDocument();
         showProgress(Math.min(done / expected, 0.98));
       }
     } catch (error) {
-      await doc.synchronize().catch(() => {});
+      await doc.reconcile(AbortSignal.timeout(PATIENCE)).catch(() => {});
       if (doc.sentences.length) showRest();
       throw error;
     }
-    if (!doc.sentences.length) return say("The text has no words to translate", true);
-    if (done) $("more-text").value = "";
+    if (!doc.sentences.length) {
+      doc.close(); // its next text is another document
+      return say("The text has no words to translate", true);
+    }
+    refresh();
+    $("more-text").value = "";
     say(count(doc.sentences.length, "sentence"));
   });
+
+/** Show a sentence that is done, after those before it. */
+function showThrough(number, changed = false) {
+  for (let next = view.count; next < number; next++) view.show(next, doc.sentences[next]);
+  view.show(number, doc.sentences[number], changed);
+}
 
 /** Show the document, and offer what is not translated yet for the next request. */
 function showRest() {
   redraw();
-  rest = doc.takeUntranslated();
-  if (rest) $("more-text").value = rest;
+  if (doc.untranslated) $("more-text").value = doc.untranslated;
 }
 
 async function correct(number, target) {
   const isTranslating = working !== null;
-  rest = "";
   await work(async (signal) => {
     const following = doc.sentences.length - number;
     let done = 0, changed = 0;
@@ -133,14 +146,16 @@ async function correct(number, target) {
     view.wait(number + 1);
     for await (const event of doc.correct(number, target, signal)) {
       const isLater = event.number > number;
-      view.show(event.number, doc.sentences[event.number], isLater && event.changed);
+      showThrough(event.number, isLater && event.changed);
       changed += isLater && event.changed;
       showProgress(++done / following);
     }
+    refresh();
     say(changed ? `${count(changed, "later sentence")} changed` : "No later sentence changed");
   });
   const sentence = doc.sentences[number];
   if (sentence && sentence.target !== target) panel.open(number, { ...sentence, target }); // it did not arrive
+  const rest = doc.untranslated;
   if (isTranslating && rest && $("more-text").value === rest) await translate($("more-text"));
 }
 
@@ -254,11 +269,22 @@ async function configure() {
   panel = new Panel(view, correct);
 }
 
+/** Show the document of this tab or this browser, also if the service does not know of it or wants a key first. */
 async function resume() {
-  if (!(await doc.resume())) return say("");
-  if (!doc.sentences.length) $("text").value = doc.takeUntranslated();
-  else showRest();
+  try {
+    await doc.resume();
+  } finally {
+    if (doc.sentences.length) showRest();
+    else if (doc.untranslated) $("text").value = doc.untranslated;
+  }
   say(doc.sentences.length ? `Resumed: ${count(doc.sentences.length, "sentence")}` : "");
+}
+
+/** Show what another tab has changed in the same document. */
+async function lookAgain() {
+  if (working || !doc.sentences.length || panel.number !== null) return;
+  await doc.reconcile(AbortSignal.timeout(PATIENCE)).catch(() => {});
+  if (!working && panel.number === null) refresh();
 }
 
 function connect() {
@@ -275,9 +301,11 @@ function connect() {
     event.preventDefault();
     forThisTab.set("tram-key", $("key").value.trim());
     $("key-form").hidden = true;
-    say("The key is used until this tab is closed");
-    if (!doc.sentences.length) work(resume);
-    $("text").focus();
+    work(async () => {
+      await resume();
+      say("The key is used until this tab is closed");
+    });
+    $(doc.sentences.length ? "more-text" : "text").focus();
   });
   $("example").addEventListener("click", () => {
     $("text").value = EXAMPLE;
@@ -319,13 +347,17 @@ function connect() {
     openAll([...$("file").files]);
     $("file").value = "";
   });
-  $("stop").addEventListener("click", () => working?.controller.abort());
+  $("stop").addEventListener("click", () => {
+    say("Stopping…");
+    working?.controller.abort();
+  });
   $("theme").addEventListener("click", () => {
     const theme = forThisBrowser.get("tram-theme") ?? THEMES[0];
     forThisBrowser.set("tram-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
     applyTheme();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+  addEventListener("focus", lookAgain);
   addEventListener("dragover", (event) => {
     event.preventDefault();
     document.body.classList.add("dropping");

@@ -1,9 +1,10 @@
 // The document on the page: a session of the service, and a copy of it in this browser to resume from.
 
-import { forThisBrowser } from "./storage.js";
+import { forThisBrowser, forThisTab } from "./storage.js";
 
 const STORED = "tram-document";
 const FORMAT = "tram-document";
+const DIFFERS = 412; // the service has more or fewer sentences than this page
 export const ALTERNATIVES = 4;
 
 export class TramDocument {
@@ -23,7 +24,8 @@ export class TramDocument {
 
   /** Start a session, with the sentences of a document that was saved. */
   async start(content = {}) {
-    const { name, sentences = [], after = "", pending } = content;
+    const { name, sentences = [], pending } = content;
+    const after = gapAfter(content) ?? content.after ?? "";
     const { id } = await this.api.json("POST", "/sessions", { sentences, after });
     this.#set({ id, name, sentences, after, pending });
     this.keep();
@@ -34,7 +36,17 @@ export class TramDocument {
     if (this.id === null) await this.start({ name: this.name });
     this.pending = { text, first: this.sentences.length };
     this.keep();
-    yield* this.#follow("POST", "/translate", { q: text, alternatives: ALTERNATIVES, stream: true }, signal);
+    const send = (q) => {
+      const body = { q, first: this.sentences.length, alternatives: ALTERNATIVES, stream: true };
+      return this.#follow("POST", "/translate", body, signal);
+    };
+    try {
+      yield* send(text);
+    } catch (error) {
+      if (error.status !== DIFFERS) throw error;
+      await this.reconcile(signal);
+      if (this.untranslated) yield* send(this.untranslated);
+    }
     this.pending = null;
     await this.synchronize();
   }
@@ -42,7 +54,7 @@ export class TramDocument {
   /** Correct a sentence; yield {number, changed} of it and of each sentence that follows. */
   async *correct(number, target, signal) {
     yield* this.#follow("PUT", `/sentences/${number}`, { target, alternatives: ALTERNATIVES }, signal);
-    this.keep();
+    await this.synchronize();
   }
 
   async *#follow(method, path, body, signal) {
@@ -68,19 +80,23 @@ export class TramDocument {
   }
 
   /** Get the sentences as the service has them. */
-  async synchronize() {
-    const { sentences, after } = await this.api.json("GET", `/sessions/${this.id}`);
+  async synchronize(signal) {
+    const { sentences, after } = await this.api.json("GET", `/sessions/${this.id}`, undefined, signal);
     Object.assign(this, { sentences, after });
     this.keep();
   }
 
-  /** Return what is still to be translated of the last text, because that was stopped. */
-  takeUntranslated() {
-    if (this.pending === null) return "";
-    const { text, first } = this.pending;
-    this.pending = null;
-    this.keep();
-    return textAfter(text, this.sentences.slice(first));
+  /** Agree with the service on the sentences, after a lost connection for example: the longer document counts. */
+  async reconcile(signal) {
+    if (this.id === null) return;
+    const own = { ...this };
+    await this.synchronize(signal);
+    if (this.sentences.length < own.sentences.length) await this.start(own);
+  }
+
+  /** What is still to be translated of the last text, because that was interrupted. */
+  get untranslated() {
+    return this.pending === null ? "" : remaining(this).trim();
   }
 
   /** Return the pairs of words that belong together, for some sentences. */
@@ -93,15 +109,20 @@ export class TramDocument {
     return { format: FORMAT, version: 1, name: this.name, sentences: this.sentences, after: this.after };
   }
 
-  /** Keep a copy in this browser: the session, and what it takes to start it again if the service has forgotten it. */
+  /**
+   * Keep a copy: the session, and what it takes to start it again if the service has forgotten it.
+   * A tab continues its own document; a new one continues the document that was used last.
+   */
   keep() {
-    forThisBrowser.set(STORED, JSON.stringify({ id: this.id, pending: this.pending, ...this.content() }));
+    const copy = JSON.stringify({ id: this.id, pending: this.pending, ...this.content() });
+    for (const place of [forThisTab, forThisBrowser]) place.set(STORED, copy);
   }
 
   /** Close the document; return what `restore` needs to bring it back. */
   close() {
     const closed = { id: this.id, pending: null, ...this.content() };
-    forThisBrowser.remove(STORED);
+    forThisTab.set(STORED, "null");
+    if (stored(forThisBrowser)?.id === this.id) forThisBrowser.remove(STORED);
     this.#set({});
     return closed;
   }
@@ -111,23 +132,17 @@ export class TramDocument {
     this.keep();
   }
 
-  /** Continue where this browser left off; return whether there was anything. */
+  /** Continue where this tab or this browser left off. */
   async resume() {
-    let stored;
+    const copy = stored(forThisTab.get(STORED) === null ? forThisBrowser : forThisTab);
+    if (!copy?.id) return;
+    this.#set(copy);
     try {
-      stored = JSON.parse(forThisBrowser.get(STORED));
-    } catch {
-      return false;
-    }
-    if (!stored?.id) return false;
-    this.#set(stored);
-    try {
-      await this.synchronize();
+      await this.reconcile();
     } catch (error) {
       if (error.status !== 404 && error.status !== 409) throw error;
-      await this.start(stored);
+      await this.start(copy);
     }
-    return this.sentences.length > 0 || this.pending !== null;
   }
 
   /** Start from a file that `content` was saved to. */
@@ -147,13 +162,28 @@ export class TramDocument {
   }
 }
 
-/** Return what follows some sentences in the text that they are from; they have one blank for a line break. */
-function textAfter(text, sentences) {
+/** Return the document that was kept, or null. */
+function stored(place) {
+  try {
+    return JSON.parse(place.get(STORED));
+  } catch {
+    return null;
+  }
+}
+
+/** Return what follows the translated sentences in the text that they are from; they have one blank for a line break. */
+function remaining({ sentences, pending: { text, first } }) {
   let rest = text;
-  for (const { source } of sentences) {
+  for (const { source } of sentences.slice(first)) {
     const words = source.split(/\s+/).map((word) => word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
     const found = new RegExp(words.join("\\s+"), "u").exec(rest);
     if (found) rest = rest.slice(found.index + found[0].length);
   }
-  return rest.trim();
+  return rest;
+}
+
+/** Return the blanks and line breaks after the last sentence of an interrupted translation; undefined for none. */
+function gapAfter(content) {
+  if (!content.pending || content.sentences.length <= content.pending.first) return undefined;
+  return /^\s*/.exec(remaining(content))[0];
 }

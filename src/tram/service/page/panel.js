@@ -1,5 +1,7 @@
 // The panel of one sentence: its source, a field to correct the translation, and the other translations.
 
+const shown = (score) => score.toFixed(2).replace("-", "−");
+
 export class Panel {
   /** @param {(number: number, target: string) => void} apply called with a correction */
   constructor(view, apply) {
@@ -21,6 +23,7 @@ export class Panel {
     field.value = sentence.target;
     const list = this.form.querySelector("ul");
     for (const option of sentence.alternatives) list.append(this.#option(option, field));
+    if (sentence.score !== null) this.form.querySelector("h2 .score").textContent = `${shown(sentence.score)} for the one above`;
     this.form.querySelector(".options").hidden = sentence.alternatives.length === 0;
     this.form.querySelector(".cancel").addEventListener("click", () => this.close(true));
     this.form.addEventListener("submit", (event) => {
@@ -62,7 +65,7 @@ export class Panel {
     button.append(Object.assign(document.createElement("span"), { textContent: text, dir: "auto" }));
     const number = document.createElement("span");
     number.className = "score";
-    number.textContent = score.toFixed(2).replace("-", "−");
+    number.textContent = shown(score);
     number.title = "log-probability per subword; closer to 0 is more likely";
     button.append(number);
     button.addEventListener("click", () => {

@@ -38,6 +38,20 @@ export class View {
     this.alignments.clear();
   }
 
+  /** Show a document as it is now; sentences that are shown already stay as they are, with their marks. */
+  update(sentences, after) {
+    const isOther = (part, n) => part.from.textContent !== sentences[n]?.source;
+    if (this.parts.some(isOther)) this.clear();
+    sentences.forEach((sentence, number) => {
+      const part = this.parts[number];
+      const isCorrected = sentence.kind === "corrected";
+      const isSame = part?.to.textContent === sentence.target && part.to.classList.contains("corrected") === isCorrected;
+      if (!isSame) this.show(number, sentence);
+    });
+    this.#removeEnd();
+    for (const line of linesOf(after)) this.#addLine(line, "end");
+  }
+
   /** Show a sentence, new or changed. */
   show(number, sentence, changed = false) {
     if (!this.parts[number]) this.#add(number, sentence);
@@ -76,6 +90,7 @@ export class View {
 
   #add(number, sentence) {
     const isContext = sentence.kind === "context";
+    this.#removeEnd();
     if (!this.rows.lastElementChild?.classList.contains("pairrow") || sentence.before.includes("\n")) {
       this.#addRow(sentence.before);
     }
@@ -96,10 +111,17 @@ export class View {
     this.parts[number] = { from, to };
   }
 
+  /** Begin a row, after the lines without words before it; `before` is the text since the previous sentence. */
   #addRow(before) {
-    const row = make("div", "pairrow");
+    const last = before.lastIndexOf("\n") + 1;
+    for (const line of linesOf(before.slice(0, last))) this.#addLine(line);
+    const row = this.#addLine(before.slice(last).trim());
     if (/\n\s*\n/.test(before)) row.classList.add("gap");
-    const mark = before.slice(before.lastIndexOf("\n") + 1).trim();
+  }
+
+  /** Add a line that has no sentence yet: a bullet, or signs that are not translated. */
+  #addLine(mark, className = "") {
+    const row = make("div", `pairrow ${className}`);
     for (const [name, language] of [["from", this.languages.source], ["to", this.languages.target]]) {
       const side = make("p", `side ${name}`);
       side.dir = "auto";
@@ -108,6 +130,12 @@ export class View {
       row.append(side);
     }
     this.rows.append(row);
+    return row;
+  }
+
+  /** Remove what was shown after the last sentence. */
+  #removeEnd() {
+    while (this.rows.lastElementChild?.classList.contains("end")) this.rows.lastElementChild.remove();
   }
 
   #near(target, on) {
@@ -157,6 +185,9 @@ export class View {
     next.focus();
   }
 }
+
+/** Return the lines of a text between sentences that are not blank. */
+const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 /** Fill a sentence with its words, each an element of its own. */
 function fill(sentence, text) {
