@@ -164,7 +164,7 @@ class Lockstep:
         state = None if self.history == "none" else State.join([cursor.state for cursor in cursors])
         source_ids = self._ids([[self.special.source(sentence)] for sentence in ids])
         encoded = self.model.encoded_before(torch.cat(sources), source_ids, state)
-        results = self._search(cursors, encoded, state)
+        results = self._next_hypotheses(cursors, encoded, state)
         if self.choose is not None:
             chosen = map(self.choose, cursors, results)
             results = [[best, *hypotheses[1:]] for best, hypotheses in zip(chosen, results, strict=True)]
@@ -175,7 +175,7 @@ class Lockstep:
         self._update(cursors, encoded, results, state)
         return results
 
-    def _search(self, cursors: list[Cursor], encoded: Encoded, state: State | None) -> list[list[Hypothesis]]:
+    def _next_hypotheses(self, cursors: list[Cursor], encoded: Encoded, state: State | None) -> list[list[Hypothesis]]:
         """Return the hypotheses of the next sentence of every document, which is encoded."""
         lengths = [len(cursor.sentences[cursor.done]) for cursor in cursors]
         limits = [length_limit(self.model, self.special, length) for length in lengths]

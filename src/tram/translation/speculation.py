@@ -46,7 +46,7 @@ class SpeculativeLockstep(Lockstep):
                 cursor.exact.clear()
         return results
 
-    def _search(self, cursors: list[Cursor], encoded: Encoded, state: State | None) -> list[list[Hypothesis]]:
+    def _next_hypotheses(self, cursors: list[Cursor], encoded: Encoded, state: State | None) -> list[list[Hypothesis]]:
         return [[cursor.exact[0]] for cursor in cursors]
 
     def _draft(self, cursors: list[Cursor]) -> None:
