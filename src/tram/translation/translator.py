@@ -49,6 +49,7 @@ from tram.translation.documents import (
 from tram.translation.engines.base import Engine, weight_versions
 from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
+from tram.translation.limits import check_search, check_speculation
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -57,10 +58,6 @@ from tram.translation.spanned import SpannedDocument
 from tram.translation.speculation import SpeculativeLockstep
 from tram.translation.unit_lockstep import UnitLockstep, sentence_count
 
-MAX_BEAM = 1_000
-MAX_BATCH = 100_000
-MAX_SPECULATION = 64
-MAX_PENALTY = 10.0  # with more, the power of a long translation is no number
 BEAM = 5
 BATCH = 32  # sentences, or documents, translated at once
 SHIPPED = Path(__file__).parents[1] / "shipped"  # the small model that ships with tram
@@ -94,22 +91,8 @@ class Translator:
         self._check_settings()
 
     def _check_settings(self) -> None:
-        for name, value, largest in (("beam", self.beam, MAX_BEAM), ("batch", self.batch, MAX_BATCH)):
-            if not isinstance(value, int) or not 1 <= value <= largest:
-                raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
-        self._check_speculation()
-        penalty = self.length_penalty
-        if not isinstance(penalty, int | float) or not abs(penalty) <= MAX_PENALTY:
-            raise InputError(f"length penalty {penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
-
-    def _check_speculation(self) -> None:
-        speculate = self.speculate
-        if not isinstance(speculate, int) or not 1 <= speculate <= MAX_SPECULATION:
-            raise InputError(f"speculate {speculate!r}: give a whole number from 1 to {MAX_SPECULATION}")
-        if speculate > 1 and self.beam > 1:
-            raise InputError(f"speculate {speculate}: this is for greedy search; give beam 1, or leave it out")
-        if speculate > 1 and not self.engine.can_force:
-            raise InputError(f"speculate {speculate}: the engine {self.engine.name} does not have it; use native")
+        check_search(self.beam, self.batch, self.length_penalty)
+        check_speculation(self.speculate, self.beam, self.engine)
 
     @classmethod
     def load(

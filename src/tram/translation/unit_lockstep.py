@@ -99,12 +99,12 @@ class UnitLockstep(Lockstep):
         sizes = [len(self.units.source(units[i])) + len(self.units.given_target(units[i])) for i in order]
         translations: list[list[Hypothesis]] = [[] for _ in units]
         for part in slices_within(costs_of_sums(sizes), len(order), BATCH_TOKENS):
-            for i, hypotheses in zip(order[part], self._search([units[i] for i in order[part]]), strict=True):
+            for i, hypotheses in zip(order[part], self._search_units([units[i] for i in order[part]]), strict=True):
                 best = hypotheses[0]
                 translations[i] = [Hypothesis(ids, best.score) for ids in self.units.split(best.ids)]
         return translations
 
-    def _search(self, units: Sequence[Unit]) -> list[list[Hypothesis]]:
+    def _search_units(self, units: Sequence[Unit]) -> list[list[Hypothesis]]:
         source = self._ids([[self.special.source(self.units.source(unit))] for unit in units])
         given = [self.units.given_target(unit) for unit in units]
         counts = [

@@ -1,0 +1,28 @@
+"""Limits of the settings of a search, checked before any work."""
+
+from tram.errors import InputError
+from tram.translation.engines.base import Engine
+
+MAX_BEAM = 1_000
+MAX_BATCH = 100_000
+MAX_SPECULATION = 64
+MAX_PENALTY = 10.0  # with more, the power of a long translation is no number
+
+
+def check_search(beam: int, batch: int, length_penalty: float) -> None:
+    """Refuse a beam, a batch or a length penalty that no search can have."""
+    for name, value, largest in (("beam", beam, MAX_BEAM), ("batch", batch, MAX_BATCH)):
+        if not isinstance(value, int) or not 1 <= value <= largest:
+            raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
+    if not isinstance(length_penalty, int | float) or not abs(length_penalty) <= MAX_PENALTY:
+        raise InputError(f"length penalty {length_penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
+
+
+def check_speculation(sentences: int, beam: int, engine: Engine) -> None:
+    """Refuse sentences ahead (`speculation`) without greedy search or an engine that can verify them."""
+    if not isinstance(sentences, int) or not 1 <= sentences <= MAX_SPECULATION:
+        raise InputError(f"speculate {sentences!r}: give a whole number from 1 to {MAX_SPECULATION}")
+    if sentences > 1 and beam > 1:
+        raise InputError(f"speculate {sentences}: this is for greedy search; give beam 1, or leave it out")
+    if sentences > 1 and not engine.can_force:
+        raise InputError(f"speculate {sentences}: the engine {engine.name} does not have it; use native")
