@@ -150,9 +150,10 @@ class Translator:
         translator = cls(model, text, beam, length_penalty)
         translator.folder = folder
         _ = translator.units  # refuses a text pipeline that does not fit
-        if rounded:
-            translator._fingerprint = fingerprint(model), weight_versions(model)
+        of_file = fingerprint(model) if rounded else None
         model.to(device, dtype)
+        if of_file is not None:
+            translator._fingerprint = of_file, weight_versions(model)
         translator.engine = load_engine(model, engine, precision or "float32", threads)
         translator.speculate = speculate
         translator._check_settings()
