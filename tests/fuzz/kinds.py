@@ -31,6 +31,7 @@ from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
 from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
+from tram.files import remove
 from tram.model.folder import WEIGHTS, ModelFile, parameter_shapes, save_int8, save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
@@ -254,7 +255,7 @@ class Checkpoints(WithText):
         trainer = self.trainers[self.chosen]  # whatever is left in it of another case must not matter
         if draw.random() < 0.5:  # nothing to fall back on
             for oldest in sorted(self.bad.glob("checkpoints/*"))[:1]:
-                shutil.rmtree(oldest, ignore_errors=True)
+                remove(oldest)  # a folder, or a pipe in its place
         trainer.resume()
         if draw.random() < 0.2:  # dearer than all the rest
             trainer.next_update()
