@@ -45,7 +45,7 @@ sanitize: $(VENV)/installed  ## tests of the native engine with AddressSanitizer
 	TRAM_NATIVE_LIBRARY=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
 	$(BIN)/python -m pytest tests/unit/translation/test_native.py tests/unit/translation/test_native_fuzz.py \
-	tests/conformance/test_engines.py -k "native"
+	tests/unit/translation/test_speculation.py tests/conformance/test_engines.py -k "native or speculation"
 
 $(VENV)/installed: pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
