@@ -71,14 +71,14 @@ item's own context; chance is {chance:.1f}%.
 ## Scores
 
 Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE --precision int8` (beam 5; intervals: bootstrap over
-documents). In float32, the default, they are up to 0.2 BLEU higher (`docs/SPEED.md`):
+documents). In float32, the default, they differ by less than 0.1 BLEU (`docs/SPEED.md`):
 
 {scores}
 
 {signatures}
 
 About a fifth of the sentences of opendocs/dev occur word for word in its training data. `docs/RESULTS.md` says which
-runs these scores can be compared with: the same weights without the memory are beside them.
+runs these scores can be compared with: a sentence model finetuned as long on the same documents is beside them.
 
 ## Limits
 

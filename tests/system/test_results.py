@@ -50,7 +50,7 @@ def folders(tmp_path: Path, prepared: Path) -> tuple[Path, Path]:
     origins = ["wmt20chat.dev\t12"] * 4 + ["andorstrail\t12", "andorstrail\t3"]
     (data / "dialogue" / "dev.docs.tsv").write_text("\n".join(origins) + "\n", encoding="utf-8")
     shutil.copytree(prepared, out / "documents")
-    translations = {"sentence": wrong, "memory-1": right, "memory-2": wrong}
+    translations = {"sentence": wrong, "control": wrong, "memory-1": right, "memory-2": wrong}
     for run, translated in translations.items():
         scores = out / "scores" / run
         scores.mkdir(parents=True)
@@ -78,7 +78,8 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     gains = {run: found["from_control"] and found["from_control"]["difference"] for run, found in opendocs.items()}
     assert gains["memory-1"] > 0
     assert gains["memory-2"] == 0
-    assert gains["sentence"] is None
+    assert gains["control"] is None
+    assert gains["sentence"] == 0
     assert 0 < numbers["sets"]["opendocs"]["together"]["difference"] < gains["memory-1"], "won by one seed of two"
     sizes = {name: found["sentences"] for name, found in numbers["sets"].items()}
     assert sizes == {
@@ -97,10 +98,10 @@ def test_numbers_and_page_from_the_files_of_the_runs(folders: tuple[Path, Path],
     assert contrapro["memory-2"]["from_control"]["right"]["difference"] == 0
 
     text = " ".join(page.read_text(encoding="utf-8").split())  # where a line is wrapped does not matter
-    assert "| (b) memory, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
-    assert "| (b) memory, seed 1 | 100.00 [100.00, 100.00] |" in text
-    assert "All seeds together, s-BLEU of (b) against (a): +" in text
-    assert "| (b) memory, seed 1 | all | 75.0 [0.0, 100.0] |" in text
+    assert "| (c) memory, seed 1 | 40 | 1.50 | 1.50 | 2.1250 |" in text
+    assert "| (c) memory, seed 1 | 100.00 [100.00, 100.00] |" in text
+    assert "All seeds together, s-BLEU of (c) against (b): +" in text
+    assert "| (c) memory, seed 1 | all | 75.0 [0.0, 100.0] |" in text
     assert "benchmark/ted.dev" not in text, "nothing was translated"
 
 
