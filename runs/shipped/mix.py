@@ -6,7 +6,8 @@ Most documents are spliced or generated, so that each update has many words that
 are those of real windows, from which the memory learns what kind of text it reads. Windows whose sentences address the
 reader in one form are favoured, and passages that end with a pronoun whose gender an earlier sentence decides are taken
 from real documents (`tram suite pronouns`). Letters begin with a salutation and end with a closing, which the corpora
-lack. Spliced sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a
+lack. Other documents call somebody ("sir", "honey", "guys"), and only that decides how they are addressed (called.py).
+Spliced sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a
 document.
 
 In half of the real windows about half of the target sentences are translations by the model that ships with tram. The
@@ -20,6 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from random import Random
 
+from called import Calls
 from everyday import everyday_words, letter_part
 
 from tram import Translator
@@ -32,16 +34,21 @@ from tram.progress import Progress
 from tram.text.held_out import held_out_sentence
 from tram.text.special_ids import HISTORY
 
-SPLICED = {"pronouns": 2_400, "address": 2_000, "terms": 400}  # documents of each kind
-REAL = {"opendocs": 1_500, "europarl-direct": 350, "dialogue": 450, "prose": 450}  # windows of each corpus
+SPLICED = {"pronouns": 2_400, "address": 1_200, "terms": 400}  # documents of each kind
+REAL = {"opendocs": 1_500, "europarl-direct": 350, "dialogue": 450, "prose": 900}  # windows of each corpus
 THREADED = {"opendocs": 400, "europarl-direct": 150, "dialogue": 350, "prose": 300}  # windows with spliced sentences
 PASSAGES = 1_500  # that end with a pronoun
 HISTORY_SHARE = 0.5  # of the real windows, and of the sentences in these, are read as the model translates them
 PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
+CALLED = 2_000  # documents that call somebody
+CALLED_SPLICED = 1_000  # spliced documents for address that begin with such a call
+SPOKEN = ("dialogue", "prose")  # corpora of the sentences between the call and what is said
+LONGEST_FILLER = 70  # characters of each of these
 LETTERS = 600  # a salutation, spliced documents with its form of address, and a closing
 SPEECH = re.compile(r"\b(Mr|Mrs|Ms|Madam|Sir|President|Commissioner|my friend|kid|Brother|Father)\b", re.IGNORECASE)
 SEVERAL = re.compile(r"\b(ihr|[Ee]uch|[Ee]uer|[Ee]ure\w*)\b")  # more than one person is addressed
+YOU = re.compile(r"\b(you|your|yours|yourself)\b", re.IGNORECASE)
 GENERATED = 300  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOWS = (12, 24, 60)  # sentences; all corpora are cut into windows of each of these sizes
@@ -130,6 +137,24 @@ def letters(
         yield document_of([opening, *chain(*body), phrase, closing])
 
 
+def fillers(corpus: list[ParallelDocument]) -> Pairs:
+    """Return short sentences of a corpus that address nobody."""
+    short = (pair for document in corpus for pair in pairs_of(document) if len(pair[0]) <= LONGEST_FILLER)
+    return [pair for pair in short if not YOU.search(pair[0]) and not address_forms([pair])]
+
+
+def with_call(document: ParallelDocument, calls: Calls, random: Random) -> ParallelDocument:
+    """Put a sentence that calls somebody before a document with one form of address, unless it calls somebody."""
+    pairs = pairs_of(document)
+    forms = set(address_forms(pairs))
+    if len(forms) != 1 or any(SPEECH.search(source) for source, _ in pairs):
+        return document
+    form = forms.pop()
+    if form == "T" and any(SEVERAL.search(target) for _, target in pairs):
+        form = "P"
+    return document_of([calls.call(calls.vocative(form, random), random), *pairs])
+
+
 def with_history(window: ParallelDocument, translation: list[str], random: Random) -> ParallelDocument:
     """Replace some target sentences by translations that are read and have no loss."""
     targets = [
@@ -154,20 +179,22 @@ def translated(windows: list[ParallelDocument], random: Random) -> Iterator[Para
 def main(data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
     random = Random(9)
+    calls = Calls()
     generated = read_parallel(folder / "generated" / "train.en", folder / "generated" / "train.de")
     first = slice(GENERATED_SENTENCES)
     mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED)]
+    spliced = {
+        name: list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
+        for name in SPLICED
+    }
     for name, count in SPLICED.items():
-        found = list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
-        mix += random.sample(found, min(count, len(found)))
+        mix += random.sample(spliced[name], min(count, len(spliced[name])))
+    mix += [with_call(document, calls, random) for document in random.sample(spliced["address"], CALLED_SPLICED)]
     found = list(passages(folder / "pronouns.jsonl", random))
     mix += random.sample(found, min(PASSAGES, len(found)))
-    spliced, address = (
-        list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
-        for name in ("pronouns", "address")
-    )
-    mix += islice(letters(address, spliced, random), LETTERS)
+    mix += islice(letters(spliced["address"], spliced["pronouns"], random), LETTERS)
     real: list[ParallelDocument] = []
+    between: Pairs = []
     for name, count in REAL.items():
         corpus = list(read_parallel(data / name / "train.en.xz", data / name / "train.de.xz"))
         for size in WINDOWS:
@@ -175,8 +202,11 @@ def main(data: Path, folder: Path) -> None:
             real += favoured_sample(found, count // len(WINDOWS), random)
         short = [window for document in corpus for window in windows(document, random, SHORT_WINDOW)]
         random.shuffle(short)
-        threaded = (with_threads(window, random.sample(spliced, THREADS), random) for window in short)
+        threaded = (with_threads(window, random.sample(spliced["pronouns"], THREADS), random) for window in short)
         mix += islice((document for document in threaded if document is not None), THREADED[name])
+        if name in SPOKEN:
+            between += fillers(corpus)
+    mix += map(document_of, islice(calls.documents(between, random), CALLED))
     mix += translated(real, random)
     random.shuffle(mix)
     write_parallel(folder / "documents.en", folder / "documents.de", mix)
