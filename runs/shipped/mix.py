@@ -46,9 +46,14 @@ CALLED_SPLICED = 1_000  # spliced documents for address that begin with such a c
 SPOKEN = ("dialogue", "prose")  # corpora of the sentences between the call and what is said
 LONGEST_FILLER = 70  # characters of each of these
 LETTERS = 600  # a salutation, spliced documents with its form of address, and a closing
-SPEECH = re.compile(r"\b(Mr|Mrs|Ms|Madam|Sir|President|Commissioner|my friend|kid|Brother|Father)\b", re.IGNORECASE)
-SEVERAL = re.compile(r"\b(ihr|[Ee]uch|[Ee]uer|[Ee]ure\w*)\b")  # more than one person is addressed
-YOU = re.compile(r"\b(you|your|yours|yourself)\b", re.IGNORECASE)
+SPEECH = re.compile(
+    r"\b(Mr|Mrs|Ms|Madam|Sir|lady|lord|mage|President|Commissioner|my friend|kid|child|dude|Brother|Father)\b",
+    re.IGNORECASE,
+)
+ONE = re.compile(r"\b(du|dich|dir|dein\w*)\b", re.IGNORECASE)  # one person is addressed
+SEVERAL = re.compile(r"\b(ihr|[Ee]uch|[Ee]uer|[Ee]ure\w*)\b")  # more than one, unless "ihr" is "her"
+STATEMENT = re.compile(r"(I|We|He|She|They|There|This|That|The|An?|My|Our|His|Her)\b[^,;:!?\"“”]*\.")
+NO_FILLER = re.compile(r"\b(you|your|yours|yourself|it|its)\b", re.IGNORECASE)
 GENERATED = 300  # documents
 GENERATED_SENTENCES = 12  # of each of them
 WINDOWS = (12, 24, 60)  # sentences; all corpora are cut into windows of each of these sizes
@@ -138,9 +143,10 @@ def letters(
 
 
 def fillers(corpus: list[ParallelDocument]) -> Pairs:
-    """Return short sentences of a corpus that address nobody."""
+    """Return short statements of a corpus that address nobody, not even by a command or a call, and have no "it"."""
     short = (pair for document in corpus for pair in pairs_of(document) if len(pair[0]) <= LONGEST_FILLER)
-    return [pair for pair in short if not YOU.search(pair[0]) and not address_forms([pair])]
+    plain = (pair for pair in short if STATEMENT.fullmatch(pair[0]) and not SPEECH.search(pair[0]))
+    return [pair for pair in plain if not NO_FILLER.search(pair[0]) and not address_forms([pair])]
 
 
 def with_call(document: ParallelDocument, calls: Calls, random: Random) -> ParallelDocument:
@@ -150,7 +156,8 @@ def with_call(document: ParallelDocument, calls: Calls, random: Random) -> Paral
     if len(forms) != 1 or any(SPEECH.search(source) for source, _ in pairs):
         return document
     form = forms.pop()
-    if form == "T" and any(SEVERAL.search(target) for _, target in pairs):
+    one, several = (any(words.search(target) for _, target in pairs) for words in (ONE, SEVERAL))
+    if form == "T" and several and not one:
         form = "P"
     return document_of([calls.call(calls.vocative(form, random), random), *pairs])
 
