@@ -2,7 +2,8 @@
 
 Manuals, speeches, chats and games each have one form of address whoever is spoken to, so that a model learns it from
 the style. Here the same sentence occurs in every form, and only who was called decides: *du* after "honey", *ihr* after
-"guys", *Sie* after "sir". Words and sentences are in called.yaml; real sentences come between the call and the address.
+"guys", *Sie* after "sir", or, where nobody is called, the first sentence that shows a form. Words and sentences are in
+called.yaml; others are real ones in two forms (exchange.py), and real sentences come between the call and the address.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,12 @@ import yaml
 from everyday import ACCUSATIVE, ENGLISH, Pair, capitalised, everyday_words
 
 FORMS = ("T", "P", "V")  # du, ihr, Sie: the order in which called.yaml has them
+WEIGHTS = (2, 1, 2)  # of the forms
 BEFORE, BETWEEN = (0, 3), (0, 6)  # real sentences before the call, and after it before something is said
 SAID = (1, 3)  # sentences that show the form
-THINGS = 0.4  # share of these that are about an everyday thing
+REAL = 0.6  # share of these that are real sentences, of du and Sie
+THINGS = 0.3  # share of the others that are about an everyday thing
+UNCALLED, SAID_UNCALLED = 0.35, (3, 6)  # share of the documents of du and Sie in which nobody is called
 CALLED_INSIDE = 0.2  # share of these that call somebody themselves: "Where are you going, sir?"
 CALLED_AGAIN = 0.3  # share of the documents in which the call is repeated
 
@@ -24,7 +28,8 @@ CALLED_AGAIN = 0.3  # share of the documents in which the call is repeated
 class Calls:
     """Sentences that call somebody, and sentences that address somebody, in each form."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchanged: Sequence[tuple[Pair, Pair]]) -> None:
+        self._exchanged = exchanged
         self._everyday = everyday_words()
         self._words: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
@@ -41,6 +46,8 @@ class Calls:
 
     def request(self, form: str, who: Pair | None, random: Random) -> Pair:
         """Return a sentence in a form of address, which ends with what somebody is called if that is given."""
+        if form != "P" and who is None and random.random() < REAL:
+            return random.choice(self._exchanged)[form == "V"]
         about_thing = random.random() < THINGS
         source, targets = random.choice(list(self._words["things" if about_thing else "requests"].items()))
         target = targets.split(" | ")[FORMS.index(form)]
@@ -72,13 +79,17 @@ class Calls:
             return random.sample(fillers, random.randint(least, most))
 
         while True:
-            form = random.choice(FORMS)
+            (form,) = random.choices(FORMS, WEIGHTS)
+            called = form == "P" or random.random() >= UNCALLED
             who = self.vocative(form, random)
-            pairs = [*some(*BEFORE), self.call(who, random), *some(*BETWEEN)]
-            for number in range(random.randint(*SAID)):
+            pairs = some(*BEFORE)
+            if called:
+                pairs += [self.call(who, random), *some(*BETWEEN)]
+            for number in range(random.randint(*(SAID if called else SAID_UNCALLED))):
                 if number:
                     pairs += some(0, 1)
-                pairs.append(self.request(form, who if random.random() < CALLED_INSIDE else None, random))
-            if random.random() < CALLED_AGAIN:
+                inside = called and random.random() < CALLED_INSIDE
+                pairs.append(self.request(form, who if inside else None, random))
+            if called and random.random() < CALLED_AGAIN:
                 pairs += [*some(0, 1), self.call(who, random), self.request(form, None, random)]
             yield pairs

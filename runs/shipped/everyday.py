@@ -1,14 +1,14 @@
 """Sentence pairs with everyday words, which manuals and speeches lack, for the sentence model of the shipped model.
 
-python runs/shipped/everyday.py OUT_SOURCE OUT_TARGET [DICTIONARY]
+python runs/shipped/everyday.py OUT_SOURCE OUT_TARGET [DICTIONARY] [--examples]
 
 Sentences made of the words of everyday.yaml, phrases of letters, and the example sentences of DICTIONARY: the file
 `de-en` of Ding's dictionary (Debian: trans-de-en, GPL-2+), whose lines are "Wort {n} | Beispielsatz. :: word | Example
-sentence."
+sentence." With --examples, only these.
 """
 
+import argparse
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -124,17 +124,25 @@ def examples(dictionary: Path) -> Iterator[Pair]:
                 yield source, target
 
 
-def main(out_source: str, out_target: str, dictionary: str | None = None) -> None:
+def main() -> None:
     """Write the pairs, each a document of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out_source")
+    parser.add_argument("out_target")
+    parser.add_argument("dictionary", nargs="?", type=Path)
+    parser.add_argument("--examples", action="store_true")
+    given = parser.parse_args()
     random = Random(4)
     words = everyday_words()
-    pairs = list(dict.fromkeys(made_of_words(words, random) for _ in range(SENTENCES)))
-    pairs += [letter_phrase(words, random) for _ in range(PHRASES)]
-    if dictionary is not None:
-        pairs += REPEATED * list(dict.fromkeys(examples(Path(dictionary))))
+    pairs = [] if given.examples else list(dict.fromkeys(made_of_words(words, random) for _ in range(SENTENCES)))
+    pairs += [] if given.examples else [letter_phrase(words, random) for _ in range(PHRASES)]
+    if given.dictionary is not None:
+        pairs += REPEATED * list(dict.fromkeys(examples(given.dictionary)))
     random.shuffle(pairs)
-    write_parallel(out_source, out_target, (ParallelDocument([source], [target]) for source, target in pairs))
+    write_parallel(
+        given.out_source, given.out_target, (ParallelDocument([source], [target]) for source, target in pairs)
+    )
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

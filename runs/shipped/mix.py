@@ -6,7 +6,8 @@ Most documents are spliced or generated, so that each update has many words that
 are those of real windows, from which the memory learns what kind of text it reads. Windows whose sentences address the
 reader in one form are favoured, and passages that end with a pronoun whose gender an earlier sentence decides are taken
 from real documents (`tram suite pronouns`). Letters begin with a salutation and end with a closing, which the corpora
-lack. Other documents call somebody ("sir", "honey", "guys"), and only that decides how they are addressed (called.py).
+lack. Other documents call somebody ("sir", "honey", "guys"), and only that decides how they are addressed (called.py);
+their sentences are from spoken text and the dictionary's examples, in two forms of address (exchange.py).
 Spliced sentences inside real windows teach the memory to follow a thing that is brought up in the middle of a
 document.
 
@@ -23,6 +24,7 @@ from random import Random
 
 from called import Calls
 from everyday import everyday_words, letter_part
+from exchange import Exchange, exchanged
 
 from tram import Translator
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
@@ -34,14 +36,14 @@ from tram.progress import Progress
 from tram.text.held_out import held_out_sentence
 from tram.text.special_ids import HISTORY
 
-SPLICED = {"pronouns": 2_400, "address": 1_200, "terms": 400}  # documents of each kind
+SPLICED = {"pronouns": 2_400, "address": 2_000, "terms": 400}  # documents of each kind
 REAL = {"opendocs": 1_500, "europarl-direct": 350, "dialogue": 450, "prose": 900}  # windows of each corpus
 THREADED = {"opendocs": 400, "europarl-direct": 150, "dialogue": 350, "prose": 300}  # windows with spliced sentences
 PASSAGES = 1_500  # that end with a pronoun
 HISTORY_SHARE = 0.5  # of the real windows, and of the sentences in these, are read as the model translates them
 PASSAGE = (3, 9)  # sentences of each of these
 THREADS = 2  # spliced documents in each of these
-CALLED = 2_000  # documents that call somebody
+CALLED = 2_800  # documents that call somebody
 CALLED_SPLICED = 1_000  # spliced documents for address that begin with such a call
 SPOKEN = ("dialogue", "prose")  # corpora of the sentences between the call and what is said
 LONGEST_FILLER = 70  # characters of each of these
@@ -142,6 +144,16 @@ def letters(
         yield document_of([opening, *chain(*body), phrase, closing])
 
 
+def calls_of(data: Path, folder: Path) -> Calls:
+    """Return sentences that call and address somebody, with real ones in two forms of address."""
+    files = [(data / name / "train.en.xz", data / name / "train.de.xz") for name in SPOKEN]
+    files.append((folder / "augmented" / "examples.en", folder / "augmented" / "examples.de"))
+    pairs = list(
+        dict.fromkeys(pair for both in files for document in read_parallel(*both) for pair in pairs_of(document))
+    )
+    return Calls(list(exchanged(pairs, Exchange(target for _, target in pairs))))
+
+
 def fillers(corpus: list[ParallelDocument]) -> Pairs:
     """Return short statements of a corpus that address nobody, not even by a command or a call, and have no "it"."""
     short = (pair for document in corpus for pair in pairs_of(document) if len(pair[0]) <= LONGEST_FILLER)
@@ -186,13 +198,13 @@ def translated(windows: list[ParallelDocument], random: Random) -> Iterator[Para
 def main(data: Path, folder: Path) -> None:
     """Sample, shuffle and write."""
     random = Random(9)
-    calls = Calls()
+    calls = calls_of(data, folder)
     generated = read_parallel(folder / "generated" / "train.en", folder / "generated" / "train.de")
     first = slice(GENERATED_SENTENCES)
     mix = [ParallelDocument(d.source[first], d.target[first]) for d in islice(generated, GENERATED)]
     spliced = {
-        name: list(read_parallel(folder / "spliced" / f"{name}.en", folder / "spliced" / f"{name}.de"))
-        for name in SPLICED
+        name: list(read_parallel(folder / kind / f"{name}.en", folder / kind / f"{name}.de"))
+        for name, kind in {"pronouns": "spliced", "address": "address", "terms": "spliced"}.items()
     }
     for name, count in SPLICED.items():
         mix += random.sample(spliced[name], min(count, len(spliced[name])))

@@ -50,7 +50,14 @@ if [ "${BASE_UPDATES:-0}" -gt 0 ]; then
         train.updates="$BASE_UPDATES"
     [ -e "$out/start" ] || python runs/shipped/start.py "$start" "$out/start" --base "$out/base"
 fi
-[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=16000,address=8000,terms=9000 --seed 7
+[ -e "$out/spliced/README.md" ] || tram splice "$out/spliced" "${raw[@]}" --kinds pronouns=16000,terms=9000 --seed 7
+# Made sentences would be most of those that address somebody, so only the dictionary's own examples are used here.
+if [ ! -e "$out/address/README.md" ]; then
+    python runs/shipped/everyday.py "$out/augmented/examples.en" "$out/augmented/examples.de" ${DICTIONARY:+"$DICTIONARY"} --examples
+    examples=(--train "$out/augmented/examples.en" "$out/augmented/examples.de")
+    [ -s "$out/augmented/examples.en" ] || examples=()
+    tram splice "$out/address" "${examples[@]}" "${raw[@]:3}" --kinds address=8000 --seed 7
+fi
 [ -e "$out/generated/README.md" ] || tram synthetic "$out/generated" --documents 2200 --seed 24
 if [ ! -e "$out/pronouns.jsonl" ]; then # real passages that end with a pronoun
     more=()
