@@ -49,3 +49,4 @@ fi
 evaluate news benchmark/news.dev
 evaluate ted benchmark/ted.dev
 contrast formality "$suites/formality.jsonl"
+contrast auxiliary "$data/suites/ctxpro-auxiliary.jsonl"

@@ -34,11 +34,12 @@ what the memory does; it does not compete with large models.
 
 ## Training data
 
-Earlier versions of this model were trained on 45 million target tokens of the corpora below and of generated and
+Earlier versions of this model were trained on 47 million target tokens of the corpora below and of generated and
 spliced documents (`docs/LOG.md`). From the last of them all weights were trained on {tokens:.1f} million more in
 {hours:.1f} hours on one core of a CPU (`runs/shipped/ship.sh`): windows and passages of real documents, documents put
-together from real sentences so that context decides (`tram splice`), and generated ones (`tram synthetic`).
-`ATTRIBUTION.md` names the works.
+together from real sentences so that context decides (`tram splice`), documents that call somebody and address them in
+the form that goes with it (`runs/shipped/called.py`), and generated ones (`tram synthetic`). `ATTRIBUTION.md` names
+the works.
 
 - **opendocs**: documents of free software projects in both languages: help pages (LibreOffice, GNOME, KDE, GIMP, LyX),
   manuals (Debian, man pages), stories and dialogue of games (Wesnoth, FreedroidRPG, Cataclysm, …); 7,418 documents,

@@ -25,7 +25,7 @@ from tram.text.pipeline import TextPipeline
 
 CONTROL = "control"
 RUNS = ("sentence", CONTROL, "memory-1", "memory-2")
-SUITES = ("agreement", "inside", "contrapro", "pronouns", "formality")
+SUITES = ("agreement", "inside", "contrapro", "pronouns", "formality", "auxiliary")
 
 
 @dataclass(frozen=True)
