@@ -30,7 +30,8 @@ agreement agreement
 agreement inside --before 6 --items 200
 [ -e "$suites/pronouns.jsonl" ] || tram suite pronouns "$data/opendocs/dev.en" "$data/opendocs/dev.de" \
     "$suites/pronouns.jsonl" --add "$data/prose/dev.en,$data/prose/dev.de" \
-    --add "$data/benchmark/europarl.dev.en,$data/benchmark/europarl.dev.de"
+    --add "$data/benchmark/europarl.dev.en,$data/benchmark/europarl.dev.de" --genders "$data/opendocs/train.de.xz" \
+    --genders "$data/europarl-direct/train.de.xz" --genders "$data/prose/train.de.xz"
 [ -e "$suites/formality.jsonl" ] || awk 'NR % 2 == 1' "$data/suites/ctxpro-formality.jsonl" > "$suites/formality.jsonl"
 
 contrast agreement "$suites/agreement.jsonl"

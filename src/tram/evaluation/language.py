@@ -81,6 +81,12 @@ class PronounItemRules(_Section):
     subjects: Words = frozenset()
     polite: Words = frozenset()
     subordinators: Words = frozenset()
+    demonstratives: Words = frozenset()
+    demonstrative_articles: Words = frozenset()
+    prepositions: Words = frozenset()
+    conjunctions: Words = frozenset()
+    never_antecedents: Words = frozenset()
+    person: Pattern | None = None
     predicate: Pattern | None = None
     subject_verbs: Words = frozenset()
     object_verbs: Words = frozenset()

@@ -5,7 +5,7 @@ genders["Fenster"]                           # "n"; a compound has the gender of
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Self
 
 from tram.evaluation.language import GENDERS, Gender, Language, tokens
@@ -14,6 +14,7 @@ EVIDENCE = 2  # minimum number of articles seen
 SHARE = 0.75  # minimum share of them that fit the gender
 MARGIN = 0.2  # minimum lead over any other gender
 PLURAL = "p"
+KINDS = (*GENDERS, PLURAL)
 PART = 4  # minimum letters of a compound's last part
 
 
@@ -55,14 +56,26 @@ class NounGenders:
             self.known[noun] = self._judge(noun)
         return self.known[noun]
 
-    def _judge(self, noun: str) -> Gender | None:
+    def may_be(self, noun: str, genders: Collection[Gender]) -> bool:
+        """Return whether a noun of the text may be a singular with one of the genders, as far as its articles show."""
+        known = self[noun]
+        if known is not None:
+            return known in genders
+        fits = self._fits(noun)
+        return fits is None or any(fits[gender] > MARGIN for gender in genders)
+
+    def _fits(self, noun: str) -> dict[str, float] | None:
+        """Return the share of a noun's articles that fit each gender and the plural; None if too few were seen."""
         seen = self.seen.get(noun, Counter())
         total = sum(seen.values())
         if total < EVIDENCE:
-            return self._part(noun) if total == 0 else None
-        fits = {
-            kind: sum(n for article, n in seen.items() if kind in self.articles[article]) / total for kind in "mfnp"
-        }
+            return None
+        return {kind: sum(n for article, n in seen.items() if kind in self.articles[article]) / total for kind in KINDS}
+
+    def _judge(self, noun: str) -> Gender | None:
+        fits = self._fits(noun)
+        if fits is None:
+            return None if noun in self.seen else self._part(noun)
         best = max(GENDERS, key=lambda gender: fits[gender])
         rivals = [fits[gender] for gender in GENDERS if gender != best]
         if fits[best] < SHARE or fits[best] - max(rivals) < MARGIN or fits[PLURAL] >= fits[best]:

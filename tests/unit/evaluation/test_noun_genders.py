@@ -2,7 +2,7 @@
 
 import pytest
 
-from tram.evaluation.language import load_language
+from tram.evaluation.language import Gender, load_language
 from tram.evaluation.noun_genders import NounGenders
 
 TEXT = [
@@ -33,6 +33,22 @@ TEXT = [
 )
 def test_what_the_articles_say_together(noun: str, gender: str | None) -> None:
     assert NounGenders(load_language("de")).learn(TEXT)[noun] == gender
+
+
+@pytest.mark.parametrize(
+    ("noun", "gender", "possible"),
+    [
+        ("Schlüssel", "m", True),
+        ("Schlüssel", "n", False),
+        ("Dateien", "n", False),  # its articles are those of a plural, and of a feminine
+        ("Dateien", "f", True),
+        ("Wort", "m", True),  # nothing is known
+    ],
+)
+def test_a_noun_may_have_each_gender_that_its_articles_do_not_exclude(
+    noun: str, gender: Gender, possible: bool
+) -> None:
+    assert NounGenders(load_language("de")).learn(TEXT).may_be(noun, {gender}) is possible
 
 
 def test_more_text_changes_what_is_known() -> None:

@@ -70,6 +70,12 @@ def test_an_item_has_its_whole_context_and_the_forms_of_the_other_genders() -> N
             "object",
             ("Wir haben ihn sofort geöffnet.", "Wir haben sie sofort geöffnet."),
         ),
+        (
+            LAMP,
+            ("We cannot read without it now.", "Ohne sie können wir jetzt nicht lesen."),
+            "object",
+            ("Ohne ihn können wir jetzt nicht lesen.", "Ohne es können wir jetzt nicht lesen."),
+        ),
         (LAMP, ("Its light is very warm.", "Ihr Licht ist sehr warm."), "possessive", ("Sein Licht ist sehr warm.",)),
         (
             LETTER,
@@ -105,10 +111,33 @@ def test_suitable_pronouns(
         (LAMP, ("You can see it is new.", "Sie sehen, dass alles neu ist.")),  # the polite form
         (LAMP, ("Although it is new, nobody uses this lamp.", "Obwohl sie neu ist, nutzt niemand diese Lampe.")),
         (LAMP, ("It is in the kitchen.", "Die Lampe ist in der Küche.")),  # no pronoun
+        (LETTER, ("It is here, and I have read it.", "Er ist hier, und ich habe sie gelesen.")),  # two genders
+        (LETTER, ("It was, without any doubt, the best of all.", "Er war ohne Zweifel der beste.")),  # "es", too
+        (LETTER, ("It seems to be old.", "Er scheint alt zu sein.")),
+        (LETTER, ("It is appropriate because nobody was there.", "Er ist angebracht, weil niemand da war.")),
+        (LAMP, ("This is what we see when it comes to light.", "Sie zeigt sich bei Licht.")),
+        (LAMP, ("That reason is why it was bought.", "Sie wurde deshalb gekauft.")),  # the translation of "that reason"
+        (LAMP, ("The IT office was too small.", "Sie war zu klein.")),  # IT is not "it"
+        (LETTER, ("It is so old that it is yellow.", "Der ist so alt, dass er gelb ist.")),  # "der" shows the gender
+        (LAMP, ("Take the tables and pull it.", "Nehmen Sie die Tische und ziehen Sie sie.")),  # several things
+        (LAMP, ("Does the table hold it?", "Hält sie der Tisch?")),  # "it" is an object, "sie" may be one
+        (("He sent the letter.", "Er schickte den Brief."), ("It was sad to read.", "Er war sehr traurig.")),
+        (("The letter is with the lamp.", "Der Brief ist bei der Lampe."), ("It is new.", "Sie ist neu.")),
+        (("The words are good.", "Die Worte sind gut."), ("Its words are very kind.", "Ihre Worte sind sehr nett.")),
+        (PARCEL, ("It has proved possible to wait.", "Es hat sich bewährt zu warten.")),  # refers to nothing
+        (
+            ("The letter is from Mr Weber.", "Der Brief ist von Herrn Weber."),  # a person
+            ("It was sad to read.", "Er war sehr traurig."),
+        ),
     ],
 )
 def test_unsuitable_pronouns(before: tuple[str, str], pair: tuple[str, str]) -> None:
     assert made(before, pair) == []
+
+
+def test_a_title_that_addresses_somebody_is_no_antecedent() -> None:
+    before = ("Mr President, the letter has arrived.", "Herr Präsident, der Brief ist angekommen.")
+    assert len(made(before, ("It is in the kitchen.", "Er ist in der Küche."))) == 1
 
 
 def test_the_first_sentence_of_a_document_has_nothing_to_refer_to() -> None:
@@ -117,9 +146,27 @@ def test_the_first_sentence_of_a_document_has_nothing_to_refer_to() -> None:
 
 def test_the_distance_is_that_of_the_nearest_noun_of_the_gender() -> None:
     kitchen = ("It is in the kitchen.", "Er ist in der Küche.")
-    (item,) = made(LETTER, LAMP, PARCEL, kitchen)
+    hello = ("Hello there.", "Hallo.")
+    (item,) = made(LAMP, LETTER, hello, hello, kitchen)
     assert item.distance == 3
-    assert made(LETTER, LAMP, PARCEL, ("Hello there.", "Hallo."), kitchen) == []
+    assert made(LETTER, hello, hello, hello, kitchen) == []
+
+
+def test_another_noun_in_between_would_be_the_antecedent() -> None:
+    kitchen = ("It is in the kitchen.", "Er ist in der Küche.")
+    assert made(LETTER, LAMP, kitchen) == []
+    first, second = made(LETTER, ("It came with the parcel.", "Er kam mit dem Paket."), kitchen)
+    assert (first.distance, second.distance) == (1, 2)  # the pronoun is repeated
+
+
+def test_all_pronouns_of_a_sentence_are_exchanged_together() -> None:
+    (item,) = made(LETTER, ("It is here, and I have read it.", "Er ist hier, und ich habe ihn gelesen."))
+    assert item.contrastive == (
+        "Sie ist hier, und ich habe sie gelesen.",
+        "Es ist hier, und ich habe es gelesen.",
+    )
+    (item,) = made(LAMP, ("It has lost its old light.", "Sie hat ihr Licht verloren."))
+    assert item.contrastive == ("Er hat sein Licht verloren.", "Es hat sein Licht verloren.")
 
 
 def test_the_neuter_needs_its_noun_in_the_sentence_just_before() -> None:
