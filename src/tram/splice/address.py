@@ -82,6 +82,13 @@ class AddressSentences:
             groups.setdefault(form, []).append(tokens.pair)
 
 
+def slips_case(tokens: Tokenized, rules: Rules) -> bool:
+    """Return whether a polite pronoun seems to be in lower case: the source has "you" and nobody else."""
+    if rules.source_you.isdisjoint(tokens.source) or not rules.source.group("like_polite").isdisjoint(tokens.source):
+        return False
+    return not rules.polite_words.isdisjoint(tokens.target)
+
+
 def _has_pronoun(tokens: Tokenized, form: str | None, rules: Rules) -> bool:
     """Return whether the target has a personal pronoun of the form, properly capitalised; True without a form."""
     if form is None:

@@ -81,7 +81,7 @@ def _slots(tokens: Tokenized, rules: Rules) -> list[Slot] | None:
             continue
         if is_capitalized(tokens.target[at]) and _addresses(tokens, at, rules):
             continue
-        if word in rules.possessives and _noun_follows(tokens.target, at, rules):
+        if word in rules.possessives and noun_follows(tokens.target, at, rules):
             result.append(Slot(at, "possessive", rules.possessives[word]))
         elif word in rules.personal:
             role = _role(tokens, at, rules)
@@ -114,7 +114,7 @@ def _role(tokens: Tokenized, at: int, rules: Rules) -> Role | None:
     return rules.personal[word]
 
 
-def _noun_follows(target: list[str], at: int, rules: Rules) -> bool:
+def noun_follows(target: list[str], at: int, rules: Rules) -> bool:
     """Return whether a noun follows, with at most two adjectives before it."""
     for token in target[at + 1 : at + 4]:
         if is_capitalized(token):
@@ -148,7 +148,7 @@ def _refers_back(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
 def _can_be_exchanged(slot: Slot, tokens: Tokenized, rules: Rules) -> bool:
     """Return whether the pronoun is singular and nothing else in the sentence depends on its gender."""
     for at, word in enumerate(tokens.lower):
-        if word in rules.agreeing and not _noun_follows(tokens.target, at, rules):
+        if word in rules.agreeing and not noun_follows(tokens.target, at, rules):
             return False
     if slot.role == "accusative":
         stressed = slot.at == 0 or tokens.lower[slot.at - 1] in rules.before_stressed
@@ -195,7 +195,7 @@ def _is_explained(tokens: Tokenized, at: int, rules: Rules) -> bool:
     """Return whether the sentence names the referent later: "Er ist beschwerlich, mein Weg."."""
     end = clause(tokens.target, at)[1]
     return tokens.target[end : end + 1] in ([","], ["."]) and any(
-        word in rules.determiners["nominative"] and _noun_follows(tokens.target, end + 1, rules)
+        word in rules.determiners["nominative"] and noun_follows(tokens.target, end + 1, rules)
         for word in tokens.lower[end + 1 : end + 2]
     )
 

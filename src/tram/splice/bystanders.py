@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tram.splice.anaphors import noun_follows
 from tram.splice.rules import Rules
 from tram.splice.words import Pair, Tokenized, is_capitalized
 
@@ -13,7 +14,8 @@ class Bystanders:
 
     openers: may name things and come before an antecedent
     neutral: name nothing and may come after it
-    asides: may come after it; they name things, but their subject is the speaker, not a thing
+    asides: may come after it; they name things, but as no subject and no object: "it" would be the piano after "I have
+        the piano", whatever came before
     expletives: have an expletive "it", whose translation does not depend on the antecedent
     """
 
@@ -39,8 +41,18 @@ class Bystanders:
                 self.neutral.append(tokens.pair)
         else:
             self.openers.append(tokens.pair)
-            if lower[0] in rules.other_subjects:
+            if lower[0] in rules.other_subjects and not _names_object(tokens, rules):
                 self.asides.append(tokens.pair)
+
+
+def _names_object(tokens: Tokenized, rules: Rules) -> bool:
+    """Return whether a noun phrase may be an object: it has a determiner and no preposition before it."""
+    return any(
+        word in rules.determiners["accusative"]
+        and before not in rules.prepositions
+        and noun_follows(tokens.target, at, rules)
+        for at, (before, word) in enumerate(pairwise(tokens.lower), 1)
+    )
 
 
 def _has_clause(source: list[str], lower: list[str], rules: Rules) -> bool:
@@ -51,6 +63,22 @@ def _has_clause(source: list[str], lower: list[str], rules: Rules) -> bool:
     determiners = rules.source_definite | rules.source_indefinite
     return any(
         word in rules.source_expletive_followers and after not in determiners for word, after in pairwise(source[3:8])
+    )
+
+
+def lacks_referent(tokens: Tokenized, rules: Rules) -> bool:
+    """Return whether a demonstrative without a noun refers to something that the source does not have.
+
+    "That should be done" may be "Diese sollte getan werden": what "diese" is was said in another sentence.
+    """
+    if not rules.source_plural_demonstratives.isdisjoint(tokens.source):
+        return False
+    lower = tokens.lower
+    opens = lower[0] in rules.demonstrative_articles and (
+        rules.is_singular_verb(tokens.target[1]) or lower[1] in rules.plural_verbs
+    )
+    return opens or any(
+        word in rules.demonstratives and not noun_follows(tokens.target, at, rules) for at, word in enumerate(lower)
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tram.evaluation.language import GENDERS, Gender
 from tram.splice.rules import Rules
-from tram.splice.words import Tokenized
+from tram.splice.words import Tokenized, is_word
 
 LEAST_EVIDENCE = 3  # minimum number of determiners that allow only one gender
 LEAST_SHARE = 0.1  # minimum share of these in the evidence, so that a few errors do not make "ein Name" neuter
@@ -150,12 +150,17 @@ class GenderLexicon:
 
 
 def has_slip(tokens: Tokenized, rules: Rules, lexicon: GenderLexicon) -> bool:
-    """Return whether a target sentence has a wrong article: "das Pelz", "das neues Haus", "die Die"."""
+    """Return whether a sentence has a wrong article: "das Pelz", "das neues Haus", "die Die", "Suche die den"."""
+    if tokens.source[-2:-1] and tokens.source[-2] in rules.source_indefinite:
+        return True  # "I want a."
     kinds = {context: kind for kind, contexts in rules.gender_evidence.items() for context in contexts}
     for at, word in enumerate(tokens.lower[:-2]):
         kind = kinds.get(word)
         noun = tokens.target[at + 1]
         if word in rules.all_determiners and noun.lower() == word and noun != word:
+            return True
+        doubled = word in rules.demonstrative_articles and noun in rules.accusative
+        if doubled and at and is_word(tokens.target[at - 1]) and tokens.lower[at - 1] not in rules.prepositions:
             return True
         ending = rules.strong_after_definite.get(word)
         if ending and noun.endswith(ending) and rules.is_adjective(noun) and tokens.target[at + 2][:1].isupper():

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tram.data.corpus import read_parallel
-from tram.splice.address import AddressSentences, Forms
+from tram.splice.address import AddressSentences, Forms, slips_case
 from tram.splice.anaphors import find_anaphor, replace_noun
 from tram.splice.antecedents import find_antecedent
-from tram.splice.bystanders import Bystanders
+from tram.splice.bystanders import Bystanders, lacks_referent
 from tram.splice.dictionary import Dictionary
 from tram.splice.genders import GenderLexicon, NounCounts, has_slip
 from tram.splice.pronouns import PronounSentences
@@ -20,6 +20,7 @@ from tram.splice.words import Pair, Tokenized
 from tram.text.held_out import held_out_noun, held_out_sentence
 
 TARGET_LONGER = 1.2  # maximum length of a translation relative to its source
+TARGET_SHORTER = 0.5  # minimum length of a translation relative to its source: a shorter one lacks something
 LEAST_CHARACTERS = 8
 # A whole sentence without code, markup, menus or lists.
 _WHOLE = re.compile(r"[\"„»“'‚›]?\w[^<>{}|=\\/@#*~_^$\[\]\t%−→›:;]*[^\s(?!][.!?…][\"“«”'‘‹]?")
@@ -63,7 +64,9 @@ def read_pairs(
 
 
 def _is_usable(source: str, target: str, max_characters: int) -> bool:
-    if not LEAST_CHARACTERS <= len(source) <= max_characters or len(target) > TARGET_LONGER * max_characters:
+    if not LEAST_CHARACTERS <= len(source) <= max_characters:
+        return False
+    if not TARGET_SHORTER * len(source) <= len(target) <= TARGET_LONGER * max_characters:
         return False
     if not _WHOLE.fullmatch(source) or not _WHOLE.fullmatch(target) or _JOINED.search(target):
         return False
@@ -90,7 +93,10 @@ def mine(
         tokens = Tokenized(pair)
         dictionary.add(tokens)
         mined.forms.learn(tokens)
-        if not spelling.has_rare_word(pair.target) and not has_slip(tokens, rules, mined.lexicon):
+        misspelt = spelling.has_rare_word(pair.target) or spelling.has_misspelt_noun(pair.target)
+        wrong = misspelt or has_slip(tokens, rules, mined.lexicon) or slips_case(tokens, rules)
+        wrong = wrong or spelling.has_lone_pair(pair.target, of_nouns=False)
+        if not wrong and not lacks_referent(tokens, rules):
             usable.append(pair)
     for pair in usable:
         _sort(mined, pair, rules, dictionary, spelling)
@@ -103,7 +109,8 @@ def mine(
 def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary, spelling: Spelling) -> None:
     """Add a pair to all uses that it is suitable for.
 
-    Of sentences that address someone and of bystanders there are enough to leave out all with a doubtful word pair.
+    Of sentences that address someone and of bystanders there are enough to leave out all with a doubtful word pair;
+    the others may have rare pairs with nouns.
     """
     tokens = Tokenized(pair)
     form = mined.forms.of(pair)
@@ -111,7 +118,11 @@ def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary, spelli
     if not doubtful:
         mined.address.add(tokens, form, rules)
     antecedent = find_antecedent(tokens, rules, mined.lexicon, dictionary)
-    held_out = antecedent is not None and held_out_noun(antecedent.noun)
+    subject = rules.target.subject(
+        pair.target
+    )  # of a sentence that brings up nothing by the stricter rules of splicing
+    nouns = [each.noun for each in (antecedent, subject) if each is not None]
+    held_out = any(map(held_out_noun, nouns))
     if form is None and not held_out and not doubtful:
         mined.bystanders.add(tokens, rules)
     if antecedent is None:

@@ -58,6 +58,8 @@ class Rules(BaseModel):
     formal_subject: str
     unclear: Words
     agreeing: Words
+    demonstratives: Words
+    demonstrative_articles: Words
     before_stressed: Words
     prepositions: Words
     dative_prepositions: Words
@@ -75,6 +77,7 @@ class Rules(BaseModel):
     source_pronoun: str
     source_possessive: str
     source_you: Words
+    source_plural_demonstratives: Words
     source_other_pronouns: Words
     source_singular_verbs: Words
     source_plural_verbs: Words
@@ -160,6 +163,12 @@ class Rules(BaseModel):
         """The pronouns of the forms of address that are not capitalised."""
         forms = self.target.need("address").forms
         return {form: forms[form].words for form in self.familiar_forms}
+
+    @cached_property
+    def polite_words(self) -> frozenset[str]:
+        """The pronouns of the forms of address that are capitalised, in lower case."""
+        forms = self.target.need("address").forms
+        return frozenset(word for name, form in forms.items() if name not in self.familiar_forms for word in form.words)
 
     def is_adjective(self, word: str) -> bool:
         """Return whether a word in front of a noun looks like an adjective with an ending."""

@@ -6,10 +6,10 @@ import pytest
 
 from tram.errors import InputError
 from tram.evaluation.language import Gender
-from tram.splice.address import UNMARKED, AddressSentences, Forms
+from tram.splice.address import UNMARKED, AddressSentences, Forms, slips_case
 from tram.splice.anaphors import Anaphor, find_anaphor, replace_noun
 from tram.splice.antecedents import Antecedent, find_antecedent
-from tram.splice.bystanders import Bystanders
+from tram.splice.bystanders import Bystanders, lacks_referent
 from tram.splice.dictionary import Dictionary
 from tram.splice.genders import GenderLexicon, NounCounts, has_slip
 from tram.splice.rules import Rules, load_rules
@@ -206,6 +206,48 @@ def test_genders_are_counted_from_determiners(rules: Rules) -> None:
 )
 def test_wrong_articles_of_the_corpora_are_seen(target: str, slip: bool, rules: Rules, lexicon: GenderLexicon) -> None:
     assert has_slip(tokens("x", target), rules, lexicon) is slip
+
+
+def test_a_sentence_that_breaks_off_or_doubles_its_article_is_seen(rules: Rules, lexicon: GenderLexicon) -> None:
+    assert has_slip(tokens("I want a.", "Ich will ein."), rules, lexicon)
+    assert has_slip(tokens("Enter the code.", "Geben Sie die den Code ein."), rules, lexicon)
+    assert not has_slip(tokens("The rule, which the code has.", "Die Regel, die der Code hat."), rules, lexicon)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lacking"),
+    [
+        ("We should not do that.", "Wir sollten diese nicht erwarten.", True),
+        ("This also helps a lot.", "Die hilft auch sehr.", True),
+        ("We should not expect these.", "Wir sollten diese nicht erwarten.", False),  # the source has several, too
+        ("We need this list.", "Wir brauchen diese lange Liste.", False),
+        ("The list helps a lot.", "Die Liste hilft sehr.", False),
+    ],
+)
+def test_a_demonstrative_needs_what_it_refers_to(source: str, target: str, lacking: bool, rules: Rules) -> None:
+    assert lacks_referent(tokens(source, target), rules) is lacking
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "slip"),
+    [
+        ("You proved that you can do it not.", "Sie haben gezeigt, dass sie es nicht können.", False),  # "it": unsure
+        ("You have proved that you are late.", "Sie haben gezeigt, dass sie zu spät kommen.", True),
+        ("You know that they are late.", "Sie wissen, dass sie zu spät kommen.", False),
+        ("They are late.", "Ich weiß, dass sie zu spät kommen.", False),
+        ("You are late.", "Sie kommen zu spät.", False),
+    ],
+)
+def test_a_polite_pronoun_in_lower_case_is_seen(source: str, target: str, slip: bool, rules: Rules) -> None:
+    assert slips_case(tokens(source, target), rules) is slip
+
+
+def test_no_aside_has_an_object_that_it_could_be(rules: Rules) -> None:
+    bystanders = Bystanders()
+    bystanders.add(tokens("We need my old lamp.", "Wir brauchen meine alte Lampe."), rules)
+    bystanders.add(tokens("We were in the house.", "Wir waren in dem Haus."), rules)
+    assert [pair.target for pair in bystanders.asides] == ["Wir waren in dem Haus."]
+    assert len(bystanders.openers) == 2
 
 
 def test_expletives_and_neutral_sentences_are_told_apart(rules: Rules) -> None:

@@ -42,9 +42,36 @@ def test_words_are_counted_in_repeated_sentences_too(spelling: Spelling) -> None
     assert spelling.has_rare_word("konntest")
 
 
+def test_pairs_with_a_noun_can_be_left_aside(spelling: Spelling) -> None:
+    assert spelling.has_lone_pair("Wie konntet ihr entkommen, Freunde?")
+    assert not spelling.has_lone_pair("Wie konntet ihr Freunde entkommen?", of_nouns=False)
+    assert spelling.has_lone_pair("Wir konntet ihr Freunde entkommen?", of_nouns=False)
+
+
+def test_a_rare_noun_that_differs_in_a_letter_from_a_frequent_one_is_misspelt(spelling: Spelling) -> None:
+    for _ in range(module.FREQUENT):
+        spelling.add("Der Schraubenschlüssel liegt dort.")
+    assert spelling.has_misspelt_noun("Ein Schraubenschüssel fehlt.")  # a letter is missing
+    assert spelling.has_misspelt_noun("Ein Schraubbenschlüssel fehlt.")  # one too many
+    assert spelling.has_misspelt_noun("Ein Schreubenschlüssel fehlt.")  # another one
+    assert not spelling.has_misspelt_noun("Ein Schraubenschlüssel fehlt.")
+    assert not spelling.has_misspelt_noun("Die Schraubenschlüsseln fehlen.")  # an ending
+    assert not spelling.has_misspelt_noun("Ein Schraubenzieher fehlt.")
+
+
+def test_a_translation_that_lacks_half_of_the_sentence_is_left_out(tmp_path: Path) -> None:
+    source, target = tmp_path / "text.en", tmp_path / "text.de"
+    sentences = ["Vater!", "Vater, ich bin jetzt volljährig."]
+    write_parallel(source, target, [ParallelDocument(["Father, I am of age now."] * 2, sentences)])
+    rules = load_rules("en", "de")
+    pairs = read_pairs([(source, target)], NounCounts(rules), Spelling(), 75, None, lambda _: None)
+    assert [pair.target for pair in pairs] == sentences[1:]
+
+
 def test_in_a_small_corpus_nothing_is_doubtful() -> None:
     assert not Spelling().has_lone_pair("Wir konntet.")
     assert not Spelling().has_rare_word("Wir konntet.")
+    assert not Spelling().has_misspelt_noun("Der Schraubenschüssel fehlt.")
 
 
 def test_two_sentences_without_a_blank_are_left_out(tmp_path: Path) -> None:
