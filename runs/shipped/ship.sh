@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Make the next model that ships with tram, and docs/RESULTS.md. The present one is trained further on documents in which
 # context decides, some inside windows of real documents, with two seeds; the control is the sentence model inside it,
-# trained as long on the same documents. Then measure the sentence model (a), the control (b) and both memories (c), write
-# the tables, and write the memory of seed 1 as float16 to src/tram/shipped with its card.
+# trained as long on the same documents. Each is averaged with the model that it started from. Then measure the sentence
+# model (a), the control (b) and both memories (c), write the tables, and write the memory of seed 1 to src/tram/shipped
+# with its card.
 #
 #   bash runs/shipped/ship.sh DATA [FOLDER [START]]
 #
@@ -69,17 +70,15 @@ fi
 tram prepare "$out/documents" --text "$start" --train "$out/documents.en" "$out/documents.de" --held-out 0.01
 [ -e "$out/sentence" ] || python runs/shipped/start.py "$out/start" "$out/sentence"
 
-train() { # RUN SETTING ...
-    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/trained/$1" "${@:2}"
+train() { # RUN START SETTING ...
+    tram train configs/shipped-memory.yaml data="$out/documents" output="$out/trained/$1" finetune.start="$out/$2" "${@:3}"
+    [ -e "$out/$1" ] || python runs/shipped/average.py "$out/trained/$1" "$out/$2" "$out/$1"
 }
 for run in ${RUNS:-sentence control memory-1 memory-2}; do
     case $run in
-    control) train "$run" finetune.start="$out/sentence" finetune.context=null ;;
-    memory-*) train "$run" finetune.start="$out/start" seed="${run#*-}" ;;
+    control) train "$run" sentence finetune.context=null ;;
+    memory-*) train "$run" start seed="${run#*-}" ;;
     esac
-    if [ "$run" != sentence ]; then
-        [ -e "$out/$run" ] || python runs/shipped/to_float16.py "$out/trained/$run" "$out/$run"
-    fi
     bash runs/shipped/measure.sh "$data" "$out/$run" "$out/scores/$run"
 done
 python runs/shipped/scores.py "$data" "$out" docs/results.json
