@@ -2,8 +2,8 @@
 
 python runs/shipped/average.py TRAINED START OUT
 
-On held-out training documents, three quarters of the trained weights and one quarter of the start translate better than
-either (docs/LOG.md).
+On documents of training sets, three quarters of the trained weights and one quarter of the start translate at least as
+well as either (docs/LOG.md).
 """
 
 import sys
