@@ -67,6 +67,7 @@ def serve(
     from tram.cli.console import load_translator
     from tram.files import locked
     from tram.service.keys import Limits
+    from tram.service.process import settle
     from tram.service.service import Service, ServiceSettings
     from tram.service.store import make_private
 
@@ -92,4 +93,6 @@ def serve(
     with locked(sessions) if sessions is not None else nullcontext():
         translator = load_translator(replace(options, threads=options.threads or 1))
         service = Service(translator, settings)
-        make_server(service).run(sockets=[listener])
+        server = make_server(service)
+        settle()
+        server.run(sockets=[listener])

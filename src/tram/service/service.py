@@ -17,6 +17,7 @@ from fastapi import Request
 from tram.filetypes.base import FileDocument, ReadOptions
 from tram.filetypes.plain_text import split_document
 from tram.service.budget import Budget
+from tram.service.fixed import FixedTranslator
 from tram.service.keys import Client, Keys, Limits, Usage
 from tram.service.languages import Languages
 from tram.service.scheduler import BUSY, CLOSING, Cancellation, Cancelled, Scheduler, Unavailable
@@ -54,6 +55,7 @@ class Service:
 
     def __init__(self, translator: Translator, settings: ServiceSettings | None = None) -> None:
         self.settings = settings or ServiceSettings()
+        translator = FixedTranslator(translator)
         self.keys = Keys.load(self.settings.keys, self.settings.limits)
         self.usage = Usage()
         self.languages = Languages(translator.text)
