@@ -19,8 +19,8 @@ test-slow: $(VENV)/installed  ## what takes longer
 
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 test-page: $(VENV)/installed  ## the page of `tram serve` in Debian's Chromium, which is installed if it is missing
-	command -v chromium > /dev/null && command -v npm > /dev/null || \
-	$(AS_ROOT) apt-get install --yes --no-install-recommends chromium npm
+	command -v chromium > /dev/null || $(AS_ROOT) apt-get install --yes --no-install-recommends chromium
+	command -v npm > /dev/null || $(AS_ROOT) apt-get install --yes --no-install-recommends npm
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable ".[browser]"
 	npm install --no-save --prefix build/axe axe-core
 	TRAM_AXE=build/axe/node_modules $(BIN)/python -m pytest -m slow tests/system/test_service_page.py

@@ -326,6 +326,23 @@ def test_a_full_queue_answers_503_with_retry_after(translator: Translator) -> No
         assert long.result().status_code == 200
 
 
+def test_a_client_that_fills_the_queue_leaves_room_for_others(translator: Translator, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.yaml"
+    keys.write_text("keys:\n  - {name: greedy, key: greedy-greedy-greedy}\n  - {name: small, key: small-small-small}\n")
+    settings = ServiceSettings(queue=8, keys=keys, hosts=HOSTS, grace=5)
+    with serving(translator, settings) as served, ThreadPoolExecutor(8) as pool:
+
+        def ask(key: str, text: str) -> int:
+            return served.post("/translate", key=key, json={"q": text, "source": "en", "target": "de"}).status_code
+
+        greedy = [pool.submit(ask, "greedy-greedy-greedy", "Tea! " * 2000) for _ in range(8)]
+        wait_for(lambda: sum(future.done() for future in greedy) == 4)
+        assert [ask("small-small-small", "Why?") for _ in range(3)] == [200, 200, 200]
+        assert sum(future.done() for future in greedy) == 4
+        served.service.finish(0)
+        assert {future.result(60) for future in greedy} == {503}
+
+
 def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         connection, _ = listener.accept()

@@ -348,6 +348,18 @@ def test_a_document_is_saved_and_opened(open_page: Callable[..., Any], tmp_path:
     assert Path(download.value.path()).read_text() == "\n\n".join(before)
 
 
+def test_the_field_of_a_correction_shows_all_of_it_on_a_phone(open_page: Callable[..., Any]) -> None:
+    page = open_page(viewport={"width": 390, "height": 844})
+    translate(page, "The new printer is in the office next to the old camera and the letter that I have seen today.")
+    page.locator(".to .sentence").nth(0).click()
+    field = page.locator(".panel textarea")
+    hidden = "field => field.scrollHeight - field.clientHeight"
+    assert field.evaluate(hidden) <= 0
+    page.locator(".panel .options button").nth(0).click()
+    page.keyboard.type(" Und noch viel mehr Text, der nicht in eine Zeile passt, sondern in drei oder vier Zeilen.")
+    assert field.evaluate(hidden) <= 0
+
+
 @pytest.mark.parametrize(("viewport", "scheme"), VIEWS)
 def test_nothing_overflows_and_axe_finds_nothing_serious(
     open_page: Callable[..., Any], viewport: dict[str, int], scheme: str

@@ -28,7 +28,9 @@ def serve(
         typer.Option(min=0.01, max=100_000, callback=finite, help="Hours after which an unused session is deleted."),
     ] = 24.0,
     batch: Annotated[int, typer.Option(min=1, max=1000, help="Sentences translated at once.")] = 32,
-    queue: Annotated[int, typer.Option(min=1, max=1000, help="Requests that may wait; more get 503.")] = 128,
+    queue: Annotated[
+        int, typer.Option(min=1, max=1000, help="Requests that may wait, half of them from one client; more get 503.")
+    ] = 256,
     char_limit: Annotated[
         int, typer.Option(min=0, max=10**9, help="Characters of one request; 0: any number.")
     ] = 100_000,
@@ -56,17 +58,19 @@ def serve(
 ) -> None:
     """Serve translations over HTTP: LibreTranslate's and DeepL's protocols, document sessions, and a page."""
     try:
-        from tram.service.server import hosts_of, is_loopback, listen, make_server
+        from tram.service.server import check_names, hosts_of, is_loopback, listen, make_server
     except ImportError as error:
         raise InputError(f"{error.name}: is not installed; run pip install 'tram-mt[serve]'") from None
     if not is_loopback(host) and keys is None and not open:
         raise InputError(
             f"--host {host}: other machines could use the service without a key; give --keys FILE or --open"
         )
+    check_names(allow_host or (), allow_origin or ())
     listener = listen(host, port)  # before the model is loaded, which takes longer
     from tram.cli.console import load_translator
     from tram.files import locked
     from tram.service.keys import Limits
+    from tram.service.process import settle
     from tram.service.service import Service, ServiceSettings
     from tram.service.store import make_private
 
@@ -92,4 +96,6 @@ def serve(
     with locked(sessions) if sessions is not None else nullcontext():
         translator = load_translator(replace(options, threads=options.threads or 1))
         service = Service(translator, settings)
-        make_server(service).run(sockets=[listener])
+        server = make_server(service)
+        settle()
+        server.run(sockets=[listener])

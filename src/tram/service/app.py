@@ -58,7 +58,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.state.jobs = deepl.Jobs()
     metrics = Metrics(service)
-    for router in (libretranslate.router, deepl.router, session_api.router):
+    for router in (session_api.router, libretranslate.router, deepl.router):  # in the order in which they are searched
         app.include_router(router)
     _add_operations(app, service, metrics)
     _add_page(app)

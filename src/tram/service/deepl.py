@@ -91,7 +91,7 @@ async def translate(request: Request) -> Any:
     if asked.tag_handling not in (None, "", "html"):
         raise Problem(400, f"tag_handling={asked.tag_handling} is not supported; use html or upload a file")
     service.usage.count_characters(client, sum(map(len, (*asked.text, asked.context))))
-    found = await service.run(request, lambda translator: _translate(service, client, translator, asked))
+    found = await service.run(request, client, lambda translator: _translate(service, client, translator, asked))
     code = service.languages.source.upper()
     return Translations(
         translations=[
@@ -233,7 +233,9 @@ async def upload_document(request: Request) -> dict[str, str]:
     job = _Job(secrets.token_hex(32), client.owner)
     id = jobs_of(request).add(job)
     try:
-        service.run_in_background(lambda translator: _translate_document(service, client, translator, upload, job))
+        service.run_in_background(
+            client, lambda translator: _translate_document(service, client, translator, upload, job)
+        )
         await asyncio.wrap_future(job.is_read)
     except Exception:
         jobs_of(request).remove(id)

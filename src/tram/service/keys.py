@@ -56,10 +56,20 @@ class _KeysFile(Section):
 
 @dataclass(frozen=True)
 class Client:
-    """Someone who may use the service. owner: names the key in stored sessions, without revealing it."""
+    """Someone who may use the service.
+
+    owner: names the key in stored sessions, without revealing it; place: where no key is needed, the address, so that
+    clients can be told apart while they wait. It is neither stored nor logged.
+    """
 
     owner: str
     limits: Limits
+    place: str = ""
+
+    @property
+    def waits_as(self) -> str:
+        """Who takes turns with others."""
+        return f"{self.owner} {self.place}"
 
 
 class Keys:

@@ -115,7 +115,7 @@ async def translate(request: Request) -> Any:
         raise Problem(400, f"{asked.format} format is not supported")
     if asked.format == "html" and (asked.document or asked.session):
         raise Problem(400, "Invalid request: document and session are for text format only")
-    found = await service.run(request, lambda translator: _translate(service, client, translator, asked, texts))
+    found = await service.run(request, client, lambda translator: _translate(service, client, translator, asked, texts))
     return _answer(asked, found, [Detected(**asdict(each)) for each in detected])
 
 
@@ -213,7 +213,7 @@ async def translate_file(request: Request) -> dict[str, str]:
     if not upload.name:
         raise Problem(400, "Invalid request: empty file")
     service.languages.check(asked.source, asked.target)
-    id = await service.run(request, lambda translator: _translate_file(service, client, translator, upload))
+    id = await service.run(request, client, lambda translator: _translate_file(service, client, translator, upload))
     return {"translatedFileUrl": str(request.url_for("download_file", name=id))}
 
 
@@ -249,7 +249,7 @@ async def suggest(request: Request) -> dict[Literal["success"], bool]:
         with service.sessions.opened(asked.session or "", client.owner) as session:
             sessions.read(session, translator, [asked.q], [asked.s], service.settings.session_sentences)
 
-    await service.run(request, read)
+    await service.run(request, client, read)
     return {"success": True}
 
 

@@ -78,7 +78,7 @@ class Guard:
             return
         start, status, headers, asked = time.monotonic(), 0, Headers(scope=scope), scope
         origin = headers.get("origin", "")
-        body = _Body(receive, self._limit(scope), self.bodies)
+        body = _Body(receive, self._limit(scope), self.bodies, (scope.get("client") or ("",))[0])
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -143,8 +143,9 @@ class Guard:
 class _Body:
     """The body of a request, with limits on its size, on the time that it takes, and on all bodies together."""
 
-    def __init__(self, receive: Receive, limit: int, together: Budget) -> None:
+    def __init__(self, receive: Receive, limit: int, together: Budget, client: str) -> None:
         self._receive = receive
+        self._client = client
         self._limit = limit
         self._together = together
         self._start, self._size, self._is_complete = time.monotonic(), 0, False
@@ -163,7 +164,7 @@ class _Body:
         if self._size + more > self._limit:
             raise Refused(413, f"The request is larger than {self._limit} bytes")
         try:
-            self._together.take(more, own=self._size)
+            self._together.take(more, self._client, own=self._size)
         except Unavailable as error:
             raise Refused(503, str(error), error.retry_after) from None
         self._size += more
@@ -171,7 +172,7 @@ class _Body:
 
     def forget(self) -> None:
         """Make room for others: the request is answered."""
-        self._together.give_back(self._size)
+        self._together.give_back(self._size, self._client)
         self._size = 0
 
 

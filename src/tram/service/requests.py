@@ -1,9 +1,10 @@
 """Requests as existing clients send them: fields from JSON, a form, multipart or the query; the key; the client."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import python_multipart  # noqa: F401  (starlette needs it for forms, and says so only when one comes)
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
@@ -118,4 +119,6 @@ def client_of(request: Request, fields: Fields | None = None) -> Client:
     service = service_of(request)
     client = service.keys.find(key_of(request, fields))
     service.usage.count_request(client)
-    return client
+    if service.keys.required or request.client is None:
+        return client
+    return replace(client, place=request.client.host)

@@ -5,22 +5,24 @@
     scheduler.call(lambda: translator.read(source, target, state))       # anything else that needs the model
     scheduler.close(timeout=30)
 
-Every step translates the next sentence of up to `batch` documents. They are chosen in turn from all requests, so that
-a request with thousands of sentences takes no more than its share. The model is used by the worker alone.
+Every step translates the next sentence of up to `batch` documents. They are chosen in turn from all clients, and of a
+client in turn from its requests, so that neither many requests nor one with thousands of sentences take more than their
+share. The model is used by the worker alone.
 """
 
 import logging
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice, repeat, zip_longest
 from typing import Any, TypeVar
 
 from tram.errors import InputError
+from tram.service.shares import fits
 from tram.text.verbatim import VerbatimRules
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import Remarks
@@ -36,6 +38,7 @@ CLOSING = "The service is shutting down"
 LONGEST_WAIT = 60  # seconds; the largest Retry-After
 PAUSE = 0.1  # seconds after which clients that were answered are no longer expected to send their next sentence
 CALL_SECONDS = 0.2  # of calls between two steps
+FEW_SENTENCES = 100  # may always wait, of every client
 
 
 class Unavailable(Exception):
@@ -102,6 +105,7 @@ class Statistics:
 class _Request:
     """The documents that one client waits for."""
 
+    client: str
     tasks: list[DocumentTask]
     cancellation: Cancellation
     future: "Future[None]" = field(default_factory=Future)
@@ -118,6 +122,7 @@ class _Request:
 
 @dataclass(eq=False)
 class _Call:
+    client: str
     function: Callable[[], object]
     cancellation: Cancellation
     future: "Future[object]" = field(default_factory=Future)
@@ -128,8 +133,8 @@ class Scheduler:
 
     batch: sentences translated at once; wait: seconds that a worker without a full batch waits for others after a
     pause, and for each client that was just answered.
-    max_requests, max_sentences: what may wait; beyond that `Unavailable` is raised. A single request is accepted
-    whatever its size if nothing else is waiting. A model that joins sentences to units is refused.
+    max_requests, max_sentences: what may wait; beyond that `Unavailable` is raised. Clients share the sentences as in
+    `shares`; a client may always have a few. A model that joins sentences to units is refused.
     """
 
     def __init__(
@@ -137,7 +142,7 @@ class Scheduler:
         translator: Translator,
         batch: int = 32,
         wait: float = 0.005,
-        max_requests: int = 128,
+        max_requests: int = 256,
         max_sentences: int = 50_000,
     ) -> None:
         if translator.units is not None:
@@ -154,7 +159,7 @@ class Scheduler:
         self._numbers = count()
         self._changed = threading.Condition()
         self._requests: list[_Request] = []
-        self._calls: deque[_Call] = deque()
+        self._calls: OrderedDict[str, deque[_Call]] = OrderedDict()  # of each client; the next one first
         self._deadline: float | None = None  # of closing
         self._steps = self._sentences = 0
         self._expected = 0  # clients that were answered by the last step and may send their next sentence at once
@@ -170,13 +175,14 @@ class Scheduler:
         documents: Sequence[Document],
         cancellation: Cancellation | None = None,
         remarks: Remarks | None = None,
+        client: str = "",
     ) -> list[list[list[Translation]]]:
         """Return the translations, best first, of every sentence of some documents, which make up one request.
 
-        remarks: counts the warnings.
+        remarks: counts the warnings; client: who asks, and takes turns with others.
         """
         cancellation = Cancellation() if cancellation is None else cancellation
-        request = _Request([self._task(document) for document in documents], cancellation)
+        request = _Request(client, [self._task(document) for document in documents], cancellation)
         if request.unfinished:
             self._submit(request, request.remaining)
             request.future.result()
@@ -194,9 +200,9 @@ class Scheduler:
         settings = (document.state, min(document.best, self.translator.beam), document.alignment)
         return DocumentTask.start(self.translator, next(self._numbers), spanned, *settings)
 
-    def call(self, function: Callable[[], T], cancellation: Cancellation | None = None) -> T:
+    def call(self, function: Callable[[], T], cancellation: Cancellation | None = None, client: str = "") -> T:
         """Run a function in the worker between two steps and return its result; it should take less than a second."""
-        call = _Call(function, Cancellation() if cancellation is None else cancellation)
+        call = _Call(client, function, Cancellation() if cancellation is None else cancellation)
         self._submit(call, 1)
         return call.future.result()  # type: ignore[return-value]
 
@@ -204,24 +210,23 @@ class Scheduler:
         with self._changed:
             if self._deadline is not None or not self._worker.is_alive():
                 raise Unavailable(CLOSING, 5)
-            waiting = self._waiting_sentences()
-            if len(self._requests) + len(self._calls) >= self.max_requests or (
-                waiting and waiting + sentences > self.max_sentences
+            waiting, own = self._waiting_sentences(), self._waiting_sentences(work.client)
+            if self._waiting_requests() >= self.max_requests or not fits(
+                sentences, own, waiting, self.max_sentences, FEW_SENTENCES
             ):
                 raise Unavailable(BUSY, self._seconds(waiting))
             if isinstance(work, _Request):
                 self._requests.append(work)
                 self._expected = max(self._expected - 1, 0)
             else:
-                self._calls.append(work)
+                self._calls.setdefault(work.client, deque()).append(work)
             self._changed.notify_all()
 
     @property
     def statistics(self) -> Statistics:
         """Counts of steps and sentences, and what waits."""
         with self._changed:
-            waiting = len(self._requests) + len(self._calls)
-            return Statistics(self._steps, self._sentences, waiting, self._waiting_sentences())
+            return Statistics(self._steps, self._sentences, self._waiting_requests(), self._waiting_sentences())
 
     @property
     def seconds_remaining(self) -> int:
@@ -242,8 +247,13 @@ class Scheduler:
             self._changed.notify_all()
         self._worker.join()
 
-    def _waiting_sentences(self) -> int:
-        return sum(request.remaining for request in self._requests) + len(self._calls)
+    def _waiting_requests(self) -> int:
+        return len(self._requests) + sum(map(len, self._calls.values()))
+
+    def _waiting_sentences(self, client: str | None = None) -> int:
+        """Return how many sentences wait, of one client or of all; a call counts as one."""
+        sentences = sum(request.remaining for request in self._requests if client in (None, request.client))
+        return sentences + sum(len(calls) for name, calls in self._calls.items() if client in (None, name))
 
     def _seconds(self, sentences: int) -> int:
         return min(max(math.ceil(sentences / self._rate), 1), LONGEST_WAIT)
@@ -281,7 +291,10 @@ class Scheduler:
         end = time.monotonic() + CALL_SECONDS
         while self._calls and time.monotonic() < end:
             with self._changed:
-                call = self._calls.popleft()
+                client, calls = self._calls.popitem(last=False)
+                call = calls.popleft()
+                if calls:  # the others wait for a turn of every other client
+                    self._calls[client] = calls
             _run(call)
 
     def _await_more(self) -> None:
@@ -303,19 +316,15 @@ class Scheduler:
         return sum(len(request.tasks) for request in self._requests)
 
     def _choose(self) -> list[DocumentTask]:
-        """Return the documents of the next step: in turn one of each request, until the batch is full."""
+        """Return the documents of the next step: in turn one of each client, until the batch is full."""
         self._finish_requests()
-        lists = [request.unfinished for request in self._requests]
-        chosen: list[DocumentTask] = []
-        for turn in range(max(map(len, lists), default=0)):
-            for tasks in lists:
-                if turn < len(tasks) and len(chosen) < self.batch:
-                    chosen.append(tasks[turn])
-            if len(chosen) == self.batch:
-                break
-        if len(self._requests) > self.batch:  # the next step begins with those that had no turn
-            self._requests = self._requests[self.batch :] + self._requests[: self.batch]
-        return chosen
+        clients: dict[str, list[Iterator[tuple[_Request, DocumentTask]]]] = {}
+        for request in self._requests:
+            clients.setdefault(request.client, []).append(zip(repeat(request), request.unfinished))
+        chosen = list(islice(_in_turn([_in_turn(requests) for requests in clients.values()]), self.batch))
+        served = {id(request) for request, _ in chosen}
+        self._requests.sort(key=lambda request: id(request) in served)  # the next step begins with the others
+        return [task for _, task in chosen]
 
     def _step(self, tasks: list[DocumentTask]) -> None:
         start = time.monotonic()
@@ -372,13 +381,20 @@ class Scheduler:
             self._deadline = self._deadline or time.monotonic()
             futures: list[Future[Any]] = [
                 *(request.future for request in self._requests),
-                *(call.future for call in self._calls),
+                *(call.future for calls in self._calls.values() for call in calls),
             ]
             for future in futures:
                 if not future.done():
                     future.set_exception(Unavailable(CLOSING, 5))
             self._requests.clear()
             self._calls.clear()
+
+
+def _in_turn(lists: Sequence[Iterable[T]]) -> Iterator[T]:
+    """Yield the first of each list, then the second of each, and so on."""
+    missing = object()
+    for turn in zip_longest(*lists, fillvalue=missing):
+        yield from (each for each in turn if each is not missing)  # type: ignore[misc]
 
 
 def _run(call: _Call) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import socket
 import threading
@@ -31,6 +32,20 @@ def hosts_of(host: str, more: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the names by which a service at this address may be called; empty: any. more: of a proxy, for example."""
     own = (*LOOPBACK, "[::1]", host)
     return (*own, *(name.lower() for name in more)) if more or is_loopback(host) else ()
+
+
+def check_names(hosts: Sequence[str], origins: Sequence[str]) -> None:
+    """Refuse names of the service and of other sites that no request could have."""
+    for host in hosts:
+        if not re.fullmatch(r"[^\s/:]+|\[[0-9A-Fa-f:.]+\]", host):
+            raise InputError(
+                f"--allow-host {host}: is not a name; give one such as translate.example.org, without port"
+            )
+    for origin in origins:
+        if not re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^\s/]+", origin):
+            raise InputError(
+                f"--allow-origin {origin}: is not a site; give one such as https://example.org, without path"
+            )
 
 
 class Server(uvicorn.Server):
@@ -104,7 +119,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or "not an address"
+        reason = (getattr(error, "strerror", None) or "not an address").partition(" (while")[
+            0
+        ]  # it repeats the address
         raise InputError(f"{host}:{port}: cannot be listened on ({reason}); choose another --host or --port") from None
 
 

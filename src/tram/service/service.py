@@ -4,11 +4,12 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,11 +18,13 @@ from fastapi import Request
 from tram.filetypes.base import FileDocument, ReadOptions
 from tram.filetypes.plain_text import split_document
 from tram.service.budget import Budget
+from tram.service.fixed import FixedTranslator
 from tram.service.keys import Client, Keys, Limits, Usage
 from tram.service.languages import Languages
 from tram.service.scheduler import BUSY, CLOSING, Cancellation, Cancelled, Scheduler, Unavailable
 from tram.service.sessions import Session
 from tram.service.shared import SharedTranslator
+from tram.service.shares import fits
 from tram.service.store import SessionStore
 from tram.service.uploads import Upload, Uploads, characters, open_upload, unpacked_size
 from tram.translation.document_state import DocumentState
@@ -43,7 +46,7 @@ class ServiceSettings:
     session_seconds: float = 86_400.0
     session_sentences: int = 10_000
     batch: int = 32
-    queue: int = 128
+    queue: int = 256
     grace: float = 20.0  # seconds for accepted requests at shutdown
     hosts: tuple[str, ...] = ()  # names by which the service may be addressed; empty: any
     origins: tuple[str, ...] = ()  # other sites whose pages may call it
@@ -54,6 +57,7 @@ class Service:
 
     def __init__(self, translator: Translator, settings: ServiceSettings | None = None) -> None:
         self.settings = settings or ServiceSettings()
+        translator = FixedTranslator(translator)
         self.keys = Keys.load(self.settings.keys, self.settings.limits)
         self.usage = Usage()
         self.languages = Languages(translator.text)
@@ -65,7 +69,7 @@ class Service:
         self.file_bytes = Budget(FILE_BYTES_AT_ONCE)
         self.options = ReadOptions(translator.text.source_language, translator.text.target_language)
         self._pool = ThreadPoolExecutor(self.settings.queue, "tram-request")
-        self._running = 0  # requests; changed in the event loop's thread only
+        self._running: Counter[str] = Counter()  # requests of each client; changed in the event loop's thread only
         self._is_closing = False
         self._contexts: OrderedDict[str, DocumentState] = OrderedDict()
         self._contexts_lock = threading.Lock()
@@ -109,16 +113,16 @@ class Service:
     @contextmanager
     def opened_upload(self, upload: Upload, client: Client) -> Iterator[FileDocument]:
         """Yield a file to translate, within the limits of its client; its size is counted until the end."""
-        with self.file_bytes.hold(unpacked_size(upload.content, client.limits.file_bytes)):
+        with self.file_bytes.hold(unpacked_size(upload.content, client.limits.file_bytes), client.waits_as):
             with self.files:
                 document = open_upload(upload, self.options)
             self.usage.count_characters(client, characters(document), client.limits.file_characters)
             yield document
 
-    async def run(self, request: Request, work: Callable[[SharedTranslator], T]) -> T:
+    async def run(self, request: Request, client: Client, work: Callable[[SharedTranslator], T]) -> T:
         """Run work that waits for the scheduler in a thread; drop it if the client goes."""
         cancellation = Cancellation()
-        future = self._start(lambda: work(SharedTranslator(self.scheduler, cancellation)))
+        future = self._start(client, lambda: work(self._shared(client, cancellation)))
         watcher = asyncio.ensure_future(_disconnected(request))
         either: set[asyncio.Future[Any]] = {future, watcher}
         try:
@@ -130,7 +134,7 @@ class Service:
             watcher.cancel()
             cancellation.cancel()
 
-    def stream(self, work: Callable[[SharedTranslator, Callable[[T], None]], None]) -> AsyncIterator[T]:
+    def stream(self, client: Client, work: Callable[[SharedTranslator, Callable[[T], None]], None]) -> AsyncIterator[T]:
         """Start work in a thread and return what it emits, as it does; it is dropped if nobody iterates any more."""
         cancellation = Cancellation()
         loop = asyncio.get_running_loop()
@@ -142,11 +146,11 @@ class Service:
 
         def run() -> None:
             try:
-                work(SharedTranslator(self.scheduler, cancellation), emit)
+                work(self._shared(client, cancellation), emit)
             finally:
                 emit(None)
 
-        future = self._start(run)  # here, not at the first event, so that a refusal has a status of its own
+        future = self._start(client, run)  # here, not at the first event, so that a refusal has a status of its own
 
         async def emitted() -> AsyncIterator[T]:
             try:
@@ -158,22 +162,28 @@ class Service:
 
         return emitted()
 
-    def run_in_background(self, work: Callable[[SharedTranslator], object]) -> None:
-        """Run work that no client waits for."""
-        self._start(lambda: work(SharedTranslator(self.scheduler)))
+    def run_in_background(self, client: Client, work: Callable[[SharedTranslator], object]) -> None:
+        """Run work of a client that nobody waits for."""
+        self._start(client, lambda: work(self._shared(client)))
 
-    def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def _shared(self, client: Client, cancellation: Cancellation | None = None) -> SharedTranslator:
+        return SharedTranslator(self.scheduler, cancellation, client.waits_as)
+
+    def _start(self, client: Client, work: Callable[[], T]) -> "asyncio.Future[T]":
         if not self.is_accepting:
             raise Unavailable(CLOSING, 5)
-        if self._running >= self.settings.queue:
+        name = client.waits_as
+        if not fits(1, self._running[name], self._running.total(), self.settings.queue):
             raise Unavailable(BUSY, 1)
-        self._running += 1
+        self._running[name] += 1
         future = asyncio.get_running_loop().run_in_executor(self._pool, work)
-        future.add_done_callback(self._ended)
+        future.add_done_callback(partial(self._ended, name))
         return future
 
-    def _ended(self, future: "asyncio.Future[T]") -> None:
-        self._running -= 1
+    def _ended(self, name: str, future: "asyncio.Future[T]") -> None:
+        self._running[name] -= 1
+        if not self._running[name]:
+            del self._running[name]
         if not future.cancelled():
             future.exception()  # nobody may be waiting for it any more
 

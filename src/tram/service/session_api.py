@@ -194,7 +194,7 @@ async def create(request: Request, body: NewSession) -> Any:
     sessions.check_room(session, len(body.sentences), service.settings.session_sentences)
     session.sentences = [each.sentence() for each in body.sentences]
     session.after = body.after
-    await service.run(request, lambda translator: service.add_session(session, client))
+    await service.run(request, client, lambda translator: service.add_session(session, client))
     return _info(service, session)
 
 
@@ -225,7 +225,7 @@ async def fork(request: Request, id: str) -> Any:
     """Copy a session."""
     service, client = service_of(request), client_of(request)
     copy = service.sessions.get(id, client.owner).fork()
-    await service.run(request, lambda translator: service.add_session(copy, client))
+    await service.run(request, client, lambda translator: service.add_session(copy, client))
     return _info(service, copy)
 
 
@@ -250,8 +250,8 @@ async def translate(request: Request, id: str, body: TranslateBody) -> Any:
                 yield _translated(session, change)
 
     if body.stream:
-        return _events(service, work)
-    return {"sentences": await service.run(request, lambda translator: list(work(translator)))}
+        return _events(service, client, work)
+    return {"sentences": await service.run(request, client, lambda translator: list(work(translator)))}
 
 
 @router.post("/{id}/read", response_model=ReadAnswer)
@@ -266,7 +266,7 @@ async def read(request: Request, id: str, body: ReadBody) -> Any:
             sessions.read(session, translator, body.source, body.target, service.settings.session_sentences)
             return len(session.sentences)
 
-    return {"sentences": await service.run(request, work)}
+    return {"sentences": await service.run(request, client, work)}
 
 
 @router.put(
@@ -288,7 +288,7 @@ async def correct(request: Request, id: str, number: Number, body: Correction) -
             for change in sessions.correct(session, translator, number, body.target, body.alternatives + 1):
                 yield _translated(session, change)
 
-    return _events(service, work)
+    return _events(service, client, work)
 
 
 @router.get("/{id}/alignment", response_model=Alignments)
@@ -299,7 +299,7 @@ async def alignment(
     service, client = service_of(request), client_of(request)
     chosen = service.sessions.get(id, client.owner).sentences[start : start + count]
     sources, targets = [sentence.source for sentence in chosen], [sentence.target for sentence in chosen]
-    found = await service.run(request, lambda translator: translator.align(sources, targets))
+    found = await service.run(request, client, lambda translator: translator.align(sources, targets))
     return {"start": start, "alignments": found}
 
 
@@ -313,7 +313,7 @@ async def get_state(request: Request, id: str) -> Response:
         with service.sessions.opened(id, client.owner) as session:
             return sessions.state_of(session, translator).to_bytes()
 
-    return Response(await service.run(request, work), media_type=STATE)
+    return Response(await service.run(request, client, work), media_type=STATE)
 
 
 @router.put(
@@ -333,7 +333,7 @@ async def put_state(request: Request, id: str) -> None:
         with service.sessions.opened(id, client.owner) as session:
             sessions.restart(session, state)
 
-    await service.run(request, work)
+    await service.run(request, client, work)
 
 
 def _translated(session: Session, change: Change) -> Translated:
@@ -341,7 +341,9 @@ def _translated(session: Session, change: Change) -> Translated:
     return Translated(number=change.number, changed=change.changed, span=change.span, **shown.model_dump())
 
 
-def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Translated]]) -> StreamingResponse:
+def _events(
+    service: Service, client: Client, work: Callable[[SharedTranslator], Iterator[Translated]]
+) -> StreamingResponse:
     """Answer with an event `sentence` for each one that is done, then `done`; or `error`."""
 
     def run(translator: SharedTranslator, emit: Callable[[str], None]) -> None:
@@ -357,7 +359,7 @@ def _events(service: Service, work: Callable[[SharedTranslator], Iterator[Transl
         except Cancelled:
             pass
 
-    return StreamingResponse(service.stream(run), media_type=STREAM)
+    return StreamingResponse(service.stream(client, run), media_type=STREAM)
 
 
 def _event(name: str, data: str) -> str:

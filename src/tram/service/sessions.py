@@ -11,7 +11,7 @@ session is consistent after every sentence, whenever a client goes, and no state
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal
@@ -59,6 +59,7 @@ class Session:
     sentences: list[Sentence] = field(default_factory=list)
     after: str = ""  # the text after the last sentence
     used: float = 0.0
+    size: int = 0  # of the sentences in memory; kept by the store
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @classmethod
@@ -78,6 +79,11 @@ class Session:
         """The translation with the layout of the source; without context."""
         parts = [s.before + s.target for s in self.sentences if s.kind != "context"]
         return "".join([*parts, self.after])
+
+    @property
+    def has_text(self) -> bool:
+        """Whether `text` is not empty."""
+        return bool(self.after) or any(s.kind != "context" and s.before + s.target for s in reversed(self.sentences))
 
     def sentence(self, number: int) -> Sentence:
         """Return a sentence by its number, from 0."""
@@ -104,7 +110,7 @@ def translate(
         layout = split_document(given, language)
         sources, gaps = layout.sentences, layout.gaps
         spans: list[Span | None] = list(line_regions(given, language))
-        joint = " " if session.text and not session.after + gaps[0] else ""
+        joint = " " if session.has_text and not session.after + gaps[0] else ""
     else:
         sources, gaps = [" ".join(sentence.split()) for sentence in given], ["\n"] * (len(given) + 1)
         spans = [None] * len(sources)
@@ -194,14 +200,19 @@ def restart(session: Session, state: DocumentState) -> None:
 
 def size_of(session: Session) -> int:
     """Return roughly how many bytes the sentences of a session take in memory."""
+    return sizes_of(session.sentences) + len(session.after)
+
+
+def sizes_of(sentences: Iterable[Sentence]) -> int:
+    """Return roughly how many bytes some sentences take in memory."""
     return sum(
         SENTENCE_BYTES
         + len(sentence.source)
         + len(sentence.target)
         + len(sentence.before)
         + sum(OPTION_BYTES + len(text) for text, _ in sentence.alternatives)
-        for sentence in session.sentences
-    ) + len(session.after)
+        for sentence in sentences
+    )
 
 
 def check_room(session: Session, more: int, limit: int) -> None:

@@ -26,10 +26,11 @@ class SharedTranslator(Translator):
     The model runs in the worker of the scheduler only, never in the thread of a request.
     """
 
-    def __init__(self, scheduler: Scheduler, cancellation: Cancellation | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, cancellation: Cancellation | None = None, client: str = "") -> None:
         vars(self).update(vars(scheduler.translator))  # to make another one takes half a millisecond for every request
         self.scheduler = scheduler
         self.cancellation = Cancellation() if cancellation is None else cancellation
+        self.client = client  # takes turns with others
 
     @property
     def fingerprint(self) -> str:
@@ -58,7 +59,7 @@ class SharedTranslator(Translator):
             Document(sentences, state, verbatim=verbatim, alignment=alignment)
             for sentences, state in zip(given, carried, strict=True)
         ]
-        for found in self.scheduler.translate(work, self.cancellation, remarks):
+        for found in self.scheduler.translate(work, self.cancellation, remarks, self.client):
             if advance is not None:
                 advance(len(found))
             yield [options[0] for options in found]
@@ -80,7 +81,8 @@ class SharedTranslator(Translator):
         longest = max(len(source) + len(target) for source, target in block)
         size = len(block) if self.model.segment_rule is not None else max(READ_TOKENS // max(longest, 1), 1)
         for start in range(0, len(block), size):
-            self.scheduler.call(partial(own._read_block, block[start : start + size], state), self.cancellation)
+            read = partial(own._read_block, block[start : start + size], state)
+            self.scheduler.call(read, self.cancellation, self.client)
 
     def align(
         self,
@@ -96,7 +98,7 @@ class SharedTranslator(Translator):
         size = min(max(ALIGNED_CHARACTERS // max(longest, 1), 1), ALIGNED_SENTENCES)
         for start in range(0, len(sources), size):
             pairs = sources[start : start + size], targets[start : start + size]
-            found += self.scheduler.call(partial(own.align, *pairs, words, min_share), self.cancellation)
+            found += self.scheduler.call(partial(own.align, *pairs, words, min_share), self.cancellation, self.client)
         return found
 
     def translate_sentences(
@@ -117,4 +119,4 @@ class SharedTranslator(Translator):
             Document(sentences, state, best, RULES)
             for sentences, state in zip(documents, states or [None] * len(documents), strict=True)
         ]
-        return self.scheduler.translate(work, self.cancellation)
+        return self.scheduler.translate(work, self.cancellation, client=self.client)

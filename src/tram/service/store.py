@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tram.errors import InputError
 from tram.files import check_folder_writable, read_json, remove, write_text
 from tram.service.errors import Problem
-from tram.service.sessions import Kind, Sentence, Session, size_of
+from tram.service.sessions import Kind, Sentence, Session, size_of, sizes_of
 from tram.service.texts import Text
 from tram.translation.document_state import DocumentState
 
@@ -82,7 +82,7 @@ class SessionStore:
 
     def add(self, session: Session, most: int, most_bytes: int = 0) -> None:
         """Add a session; most, most_bytes: what all sessions of its owner may be, 0 for any number."""
-        size = size_of(session)
+        session.size = size = size_of(session)
         if most and self._counts[session.owner] >= most:
             self.remove_expired()
         with self._lock:
@@ -116,24 +116,28 @@ class SessionStore:
         """Yield a session that nobody else changes meanwhile; it is stored afterwards, also if the client has gone."""
         session = self._locked(id, owner, wait)
         try:
-            state, before = session.state, (session.sentences.copy(), session.after)
+            state, sentences, after = session.state, session.sentences.copy(), session.after
             try:
                 yield session
             finally:
                 session.used = self._clock()
-                has_changed = session.state is not state or before != (session.sentences, session.after)
-                if has_changed and self._measure(session):
+                has_changed = session.state is not state or session.after != after or session.sentences != sentences
+                if has_changed and self._measure(session, sentences, after):
                     self._save(session)
         finally:
             session.lock.release()
 
-    def _measure(self, session: Session) -> bool:
-        """Update the size of a session; return whether it still exists."""
-        size = size_of(session)
+    def _measure(self, session: Session, sentences: list[Sentence], after: str) -> bool:
+        """Update the size of a session, which had these sentences before; return whether it still exists."""
+        old = len(sentences)
+        if session.sentences[:old] == sentences:  # compares identities: much faster than to measure all again
+            session.size += sizes_of(session.sentences[old:]) + len(session.after) - len(after)
+        else:
+            session.size = size_of(session)
         with self._lock:
             if session.id not in self._owners:
                 return False
-            self._set_size(session.id, session.owner, size)
+            self._set_size(session.id, session.owner, session.size)
             return True
 
     def _locked(self, id: str, owner: str, wait: float) -> Session:
@@ -249,6 +253,7 @@ class SessionStore:
             log.error("a session could not be read: %s", error.strerror)
             raise Problem(503, "The session could not be read; try again later", 60) from None
         session = Session(id, owner, *states, stored.covered, anchor, sentences, stored.after, used)
+        session.size = size_of(session)
         if self._clock() - session.used > self.lifetime:
             self._forget(id)
             raise Problem(404, UNKNOWN)

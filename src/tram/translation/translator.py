@@ -87,7 +87,7 @@ class Translator:
         self.batch = batch
         self.speculate = speculate  # sentences of a document that greedy search drafts at once; see `speculation`
         self.guards = guards  # retry translations that loop, are far too long or empty; off: the best hypothesis
-        self._fingerprint: tuple[str, list[tuple[int, int]]] | None = None  # with the weights' versions at that time
+        self._fingerprint: tuple[str, list[int]] | None = None  # with the weights' versions at that time
         self._check_settings()
 
     def _check_settings(self) -> None:

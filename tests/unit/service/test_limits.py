@@ -1,21 +1,25 @@
 """Limits on what clients can make the service hold: bytes at once, files that wait for a download, sessions."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from served import quick_translator
+from tram.errors import InputError
 from tram.service import uploads
 from tram.service.budget import Budget
 from tram.service.errors import Problem
 from tram.service.keys import Limits
 from tram.service.scheduler import Unavailable
-from tram.service.server import hosts_of
+from tram.service.server import check_names, hosts_of, listen
 from tram.service.service import Service, ServiceSettings
 from tram.service.sessions import Sentence, Session, size_of
+from tram.service.shares import fits
 from tram.service.store import SessionStore
 from tram.service.uploads import Upload, Uploads
 from tram.translation.translator import Translator
@@ -28,17 +32,42 @@ def translator(prepared: Path) -> Translator:
 
 def test_a_budget_is_given_back_and_what_is_too_large_is_accepted_alone() -> None:
     budget = Budget(10)
-    with budget.hold(6), pytest.raises(Unavailable), budget.hold(6):
+    with budget.hold(6, "one"), pytest.raises(Unavailable), budget.hold(6, "two"):
         pass
-    with budget.hold(6), budget.hold(4):
+    with budget.hold(6, "one"), budget.hold(4, "two"):
         assert budget.held == 10
-    with budget.hold(100), pytest.raises(Unavailable):
-        budget.take(1)
+    with budget.hold(100, "one"), pytest.raises(Unavailable):
+        budget.take(1, "two")
     assert budget.held == 0
-    budget.take(8)
-    budget.take(8, own=8)  # more of the same request
-    budget.give_back(16)
+    budget.take(8, "one")
+    budget.take(8, "one", own=8)  # more of the same request
+    budget.give_back(16, "one")
     assert budget.held == 0
+
+
+def test_a_client_gets_as_much_as_it_leaves_free() -> None:
+    budget = Budget(1000)
+    taken = Counter[str]()
+    for client in ("one", "one", "two", "two", "three"):
+        with suppress(Unavailable):
+            while True:
+                budget.take(100, client)
+                taken[client] += 100
+    assert taken == {"one": 500, "two": 200, "three": 100}
+    budget.take(200, "four")  # a newcomer may have what is left
+    for client in ("one", "five"):
+        with pytest.raises(Unavailable):
+            budget.take(11, client)
+    budget.take(10, "five")  # what every client may have, whatever the others have
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 10])
+def test_greedy_clients_always_leave_a_place_for_another(clients: int) -> None:
+    own, limit = [0] * clients, 128
+    for client in [*range(clients)] * limit:
+        own[client] += fits(1, own[client], sum(own), limit)
+    assert fits(1, 0, sum(own), limit)
+    assert min(own) >= limit // (clients + 1) - 1
 
 
 @pytest.fixture
@@ -92,6 +121,30 @@ def test_the_sessions_of_a_client_are_limited_in_bytes(translator: Translator, t
     store.add(made(store, 30), 0, most)
 
 
+def test_the_size_of_a_session_is_kept_while_it_changes(translator: Translator) -> None:
+    store = SessionStore(translator.start())
+    session = made(store, 3)
+    store.add(session, 0)
+
+    def append(session: Session) -> None:
+        session.sentences += made(store, 2).sentences
+        session.after = "\n\n"
+
+    def correct(session: Session) -> None:
+        session.sentences[1] = replace(session.sentences[1], target="Ein langer Satz.")
+
+    def forget(session: Session) -> None:
+        session.sentences, session.after = session.sentences[:2], ""
+
+    for change in (append, correct, append, forget):
+        with store.opened(session.id, "one") as opened:
+            change(opened)
+        assert session.size == size_of(session)
+        store.check_room("one", size_of(session))
+        with pytest.raises(Problem):
+            store.check_room("one", size_of(session) - 1)
+
+
 def test_other_users_cannot_read_sessions_and_logs_do_not_name_them(
     translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -136,3 +189,23 @@ def test_names_of_the_service() -> None:
     assert "localhost" in hosts_of("127.0.0.1")
     assert {"translate.example", "localhost"} <= set(hosts_of("127.0.0.1", ["Translate.Example"]))
     assert {"translate.example", "0.0.0.0"} <= set(hosts_of("0.0.0.0", ["translate.example"]))
+
+
+@pytest.mark.parametrize("host", ["http://a.example", "a.example:80", "a b", "", "a/b"])
+def test_names_that_no_request_has_are_refused(host: str) -> None:
+    with pytest.raises(InputError, match="--allow-host"):
+        check_names([host], [])
+    check_names(["a.example", "[::1]"], ["*", "https://a.example:8080", "moz-extension://1-2"])
+
+
+@pytest.mark.parametrize("origin", ["a.example", "https://a.example/", "https://", "https://a b", ""])
+def test_sites_that_no_page_has_are_refused(origin: str) -> None:
+    with pytest.raises(InputError, match="--allow-origin"):
+        check_names([], [origin])
+
+
+def test_a_port_in_use_is_refused_in_one_sentence() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(InputError, match=rf"^127.0.0.1:{port}: cannot be listened on \(Address already in use\);"):
+            listen("127.0.0.1", port)

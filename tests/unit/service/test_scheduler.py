@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -203,15 +204,57 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(make: Callable[..., Sch
     assert scheduler.translate([Document(["Why?"])])
 
 
-def test_sentences_are_bounded_too_but_a_single_request_may_be_large(make: Callable[..., Scheduler]) -> None:
-    scheduler = make(max_sentences=5)
+def test_many_requests_of_one_client_do_not_starve_another(make: Callable[..., Scheduler]) -> None:
+    scheduler = make(batch=4)
     gate = Gate(scheduler)
-    with ThreadPoolExecutor(1) as pool:
-        large = pool.submit(scheduler.translate, [Document(["Tea!"] * 9)])
+    with ThreadPoolExecutor(21) as pool:
+        greedy = [pool.submit(scheduler.translate, [Document(["Tea!"])], client="greedy") for _ in range(20)]
         gate.arrived.acquire()
-        with pytest.raises(Unavailable):
-            scheduler.translate([Document(["Why?"])])
+        wait_for(lambda: scheduler.statistics.waiting_requests == 20)
+        state = scheduler.translator.start()
+        small = pool.submit(scheduler.translate, [Document(["Why?"] * 2, state)], client="small")
+        wait_for(lambda: scheduler.statistics.waiting_requests == 21)
         gate.open.set()
+        small.result(20)
+        for future in greedy:
+            future.result(20)
+    found = [any(len(cursor.sentences) == 2 for cursor in step) for step in gate.steps]
+    assert found == [False, True, True, *[False] * (len(found) - 3)], "the small one is in every step after the first"
+
+
+def test_calls_of_clients_take_turns(make: Callable[..., Scheduler]) -> None:
+    scheduler = make()
+    entered, leave, ran = threading.Event(), threading.Event(), list[str]()
+
+    def first() -> None:
+        entered.set()
+        leave.wait(20)
+
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(scheduler.call, first, client="greedy")]
+        entered.wait(20)
+        for number, client in enumerate(["greedy"] * 4 + ["small"], start=1):
+            futures.append(pool.submit(scheduler.call, partial(ran.append, client), client=client))
+            wait_for(lambda number=number: scheduler.statistics.waiting_requests == number)
+        leave.set()
+        for future in futures:
+            future.result(20)
+    assert ran == ["greedy", "small", "greedy", "greedy", "greedy"]
+
+
+def test_sentences_are_bounded_too_but_a_single_request_may_be_large(make: Callable[..., Scheduler]) -> None:
+    scheduler = make(max_sentences=120)
+    gate = Gate(scheduler)
+    with ThreadPoolExecutor(2) as pool:
+        large = pool.submit(scheduler.translate, [Document(["Tea!"] * 130)], client="one")
+        gate.arrived.acquire()
+        for client in ("one", "two"):
+            with pytest.raises(Unavailable):
+                scheduler.translate([Document(["Why?"] * 101)], client=client)
+        small = pool.submit(scheduler.translate, [Document(["Why?"] * 100)], client="two")
+        gate.open.set()
+        small.result(20)
+        assert not large.done()
         large.result(20)
 
 

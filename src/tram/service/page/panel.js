@@ -2,6 +2,12 @@
 
 const shown = (score) => score.toFixed(2).replace("-", "−");
 
+/** Makes a field as high as its text: on a phone a sentence has more lines than the field's two. */
+function fit(field) {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + field.offsetHeight - field.clientHeight}px`;
+}
+
 export class Panel {
   /** @param {(number: number, target: string) => void} apply called with a correction */
   constructor(view, apply) {
@@ -39,6 +45,8 @@ export class Panel {
     });
     this.view.row(number).after(this.form);
     this.view.expanded(number, true);
+    field.addEventListener("input", () => fit(field));
+    fit(field);
     field.focus();
     this.form.scrollIntoView({ block: "nearest" });
   }
@@ -70,6 +78,7 @@ export class Panel {
     button.append(number);
     button.addEventListener("click", () => {
       field.value = text;
+      fit(field);
       field.focus();
     });
     item.append(button);

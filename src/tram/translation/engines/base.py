@@ -184,17 +184,18 @@ def merge(values: Tensor, ids: Tensor, base: Tensor, wanted: int) -> Candidates:
     return Candidates(best.values.tolist(), parents.tolist(), ids.flatten(1).gather(1, best.indices).tolist())
 
 
-def weight_versions(model: torch.nn.Module) -> list[tuple[int, int]]:
+def weight_versions(model: torch.nn.Module) -> list[int]:
     """Return what changes when a weight of the model is replaced or changed in place; asked for at every sentence.
 
-    Buffers count too: int8 matrices are some.
+    Buffers count too: int8 matrices are some. Written for speed: of each weight its identity and its version.
     """
-    found: list[tuple[int, int]] = []
-    waiting = [model]
-    while waiting:
-        module = waiting.pop()
-        own = (*module._parameters.values(), *module._buffers.values())
-        weights = [weight for weight in own if weight is not None]
-        found += [(id(weight), 0 if weight.is_inference() else weight._version) for weight in weights]
-        waiting += [part for part in module._modules.values() if part is not None]
+    found: list[int] = []
+    modules = [model]
+    for module in modules:  # grows on the way
+        for weights in (module._parameters, module._buffers):
+            for weight in weights.values():
+                if weight is not None:
+                    found.append(id(weight))
+                    found.append(0 if weight.is_inference() else weight._version)
+        modules += [part for part in module._modules.values() if part is not None]
     return found

@@ -24,7 +24,7 @@ class TorchEngine(Engine):
 
     def __init__(self, model: Transformer) -> None:
         super().__init__(model)
-        self._packed: tuple[list[tuple[int, int]], PackedDecoder | None] | None = None  # and the weights' versions then
+        self._packed: tuple[list[int], PackedDecoder | None] | None = None  # and the weights' versions then
 
     def encode(self, ids: Tensor, state: State | None = None, context: Tensor | None = None) -> Encoded:
         """Encode some sentences of each document."""

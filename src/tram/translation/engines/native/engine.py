@@ -57,7 +57,7 @@ class NativeEngine(Engine):
         self.precision, self.kernels, self.rescoring = precision, kernels or library.KERNELS, rescoring
         self.threads = torch.get_num_threads() if threads is None else threads
         self.name = "native int8" if precision == "int8" or is_quantised(model) else "native"
-        self._packed: tuple[NativeModel, list[tuple[int, int]]] | None = None
+        self._packed: tuple[NativeModel, list[int]] | None = None
         self._sides = {
             side: memory_names(stack.contexts())
             for side, stack in (("encoder", model.encoder), ("decoder", model.decoder))
