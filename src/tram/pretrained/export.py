@@ -18,8 +18,8 @@ from torch import Tensor
 
 from tram.config import ModelConfig
 from tram.errors import InputError
-from tram.files import exists, replacing_folder
-from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, parameter_shapes, read_model_file
+from tram.files import replacing_folder
+from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, load_text, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hf import FAMILIES, UNUSED
@@ -33,7 +33,6 @@ from tram.pretrained.names import (
     foreign_names,
 )
 from tram.pretrained.tensor_files import SAFETENSORS, Entry, write_tensors
-from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import PAD, SpecialIds
 
 ARCHITECTURES = {
@@ -94,7 +93,7 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
             f"{folder}: has a context module, which transformers does not support; add --without-context to leave it "
             "out, or use `tram export adapter` to keep it"
         )
-    text = TextPipeline.load(folder) if exists(folder / "text.json") else None
+    text = load_text(folder)
     config = about.model.without_context()
     names = parameter_shapes(config, about.vocabulary)
     tensors = converted(load_tensors(folder / WEIGHTS))
