@@ -385,6 +385,32 @@ def test_a_second_run_in_the_same_folder_is_refused(configure: Configure, tmp_pa
         assert not list(config.output.iterdir())
 
 
+@pytest.mark.parametrize("fate", ["removed", "moved", "replaced"])
+def test_a_run_whose_folder_is_removed_writes_no_checkpoint_there(
+    fate: str, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the key of its data beside it, a new run would continue such a checkpoint on any data."""
+    config = configure(tmp_path / "run", updates=9, checkpoint_every=2)
+    update = Trainer.next_update
+
+    def then_lose_the_folder(trainer: Trainer) -> Any:
+        losses = update(trainer)
+        if trainer.standing.update == 4:
+            config.output.rename(tmp_path / "moved")
+            if fate == "removed":
+                shutil.rmtree(tmp_path / "moved")
+            if fate == "replaced":
+                config.output.mkdir()
+        return losses
+
+    monkeypatch.setattr(Trainer, "next_update", then_lose_the_folder)
+    with pytest.raises(InputError, match="run: was removed or replaced while it was written to"):
+        train(config)
+    assert not contents(config.output)
+    if fate != "removed":
+        assert [each.update for each in checkpoints(tmp_path / "moved").all()] == [2]
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not condition():

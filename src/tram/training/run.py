@@ -10,7 +10,7 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
-from tram.files import exists, locked, read_json, write_json
+from tram.files import Lock, exists, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
@@ -31,9 +31,11 @@ def train(config: Config) -> Path:
     data.text()  # the model folder needs it at the end; refuse a damaged one now
     stages = [stage for stage in (config.train, config.finetune) if stage is not None]
     with ExitStack() as stack:
+        lock: Lock | None = None  # of the main process
 
         def begin() -> None:
-            stack.enter_context(locked(config.output))
+            nonlocal lock
+            lock = stack.enter_context(locked(config.output))
             require_same_data(config, data)
             remember_config(config)
             if not exists(config.output / DATA):
@@ -48,7 +50,7 @@ def train(config: Config) -> Path:
             folder = stage_folder(config, stage)
             if not on_main(accelerator, lambda stage=stage: finished(config, stage)):  # type: ignore[misc]
                 first = on_main(accelerator, lambda stage=stage: start_of(config, stage))  # type: ignore[misc]
-                Trainer(config, stage, data, folder, first).run()
+                Trainer(config, stage, data, folder, first, lock).run()
     return folder / "model"
 
 

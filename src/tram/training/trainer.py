@@ -20,7 +20,7 @@ from tram.data.arrays import PreparedData
 from tram.data.corpus import read_parallel
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
-from tram.files import exists, regular_file
+from tram.files import Lock, exists, regular_file
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -67,12 +67,19 @@ class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
     def __init__(
-        self, config: Config, stage: TrainConfig, data: PreparedData, folder: Path, first: Path | None = None
+        self,
+        config: Config,
+        stage: TrainConfig,
+        data: PreparedData,
+        folder: Path,
+        first: Path | None = None,
+        lock: Lock | None = None,
     ) -> None:
         self.config = config
         self.stage_config = stage
         self.data = data
         self.folder = folder
+        self.lock = lock  # of the run's folder, checked before each checkpoint
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
         self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
@@ -300,6 +307,8 @@ class Trainer:
         if name := not_finite(self.model.named_parameters()):
             raise self.diverged(f"a value of `{name}`", math.nan)
         position = self.stage.join_tensors(from_all(self.stage.tensors()))
+        if self.lock is not None:
+            self.lock.check()
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
             progress = self.standing.model_dump() | about | self.precision.state()
