@@ -74,7 +74,7 @@ def import_hf(
 def family_of(files: ModelFiles) -> Family:
     """Return the family of a model; refuse other families, and variants of the known ones."""
     kind = files.config.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise files.refusal("model_type", f"is {kind!r}; {known} can be imported")
     for key, what in OTHER_LAYERS.items():
