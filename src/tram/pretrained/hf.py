@@ -64,6 +64,11 @@ def import_hf(
     if (unused := checkpoint.unused_table()) is not None:
         text = text.with_file(UNUSED, save({SHARED: unused}))
     assert text.pretrained is not None
+    if not text.fits(text.vocabulary, settings.source_vocabulary):
+        raise InputError(
+            f"{files.folder}: its source tokens have {settings.source_vocabulary} rows, its tokeniser has "
+            f"{text.subwords('source').size} ids; copy the tokeniser of this model"
+        )
     entries = checkpoint.entries(settings, text.vocabulary)
     card = model_card(text.pretrained.origin, settings, text)
     with replacing_model(out.resolve(), settings, text.vocabulary, text, card) as folder:

@@ -138,6 +138,38 @@ def test_a_pytorch_file_with_something_else_than_values_is_refused(tensor: Any, 
         open_tensors(tmp_path)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.complex64])
+def test_weights_of_a_type_that_no_model_has_are_refused(dtype: torch.dtype, marian: Path, tmp_path: Path) -> None:
+    weights = marian / "model.safetensors"
+    torch.save({name: value.to(dtype) for name, value in load_file(weights).items()}, marian / "pytorch_model.bin")
+    weights.unlink()
+    with pytest.raises(InputError, match=f"contains {str(dtype)[6:]} values; give a model that is not quantised"):
+        import_hf(str(marian), tmp_path / "out")
+
+
+def test_a_source_table_of_another_size_than_its_tokeniser_is_refused(tmp_path: Path) -> None:
+    folder = make("marian", tmp_path / "foreign", separate=True).folder
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.encoder.embed_tokens.weight"
+    save_file(tensors | {name: tensors[name][:-5].clone()}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="its source tokens have"):
+        import_hf(str(folder), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_may_not_be_read_is_named(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "target.spm":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)  # file modes mean nothing to root
+    with pytest.raises(InputError, match=r"target\.spm: cannot be read \(Permission denied\)"):
+        import_hf(str(marian), tmp_path / "out")
+
+
 def test_shapes_of_a_model_need_no_compiler() -> None:
     """It would take a fifth of the memory of importing an OPUS-MT model, and seconds of every start."""
     program = (
