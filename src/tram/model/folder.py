@@ -203,18 +203,22 @@ def find_model(folder: Path | str) -> Path:
 
 def read_model_file(folder: Path) -> ModelFile:
     """Return the contents of the config.yaml of a model folder; refuse weights with other shapes than it implies."""
-    path = folder / "config.yaml"
-    values = read_yaml(path)
-    version = values.get("version", VERSION)
-    if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
-    about = checked(ModelFile, values, str(path))
+    about = _read_config(folder)
     # Compared without allocating the values: a damaged config.yaml may contain any size.
     expected = parameter_shapes(about.model, about.vocabulary)
     if about.precision == "int8":
         expected = int8_shapes(expected)
     check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), expected)
     return about
+
+
+def _read_config(folder: Path) -> ModelFile:
+    path = folder / "config.yaml"
+    values = read_yaml(path)
+    version = values.get("version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
+    return checked(ModelFile, values, str(path))
 
 
 def load_text(folder: Path) -> "TextPipeline | None":
@@ -224,7 +228,7 @@ def load_text(folder: Path) -> "TextPipeline | None":
     path = folder / "text.json"
     if not exists(path):
         return None
-    text, about = TextPipeline.load(folder), read_model_file(folder)
+    text, about = TextPipeline.load(folder), _read_config(folder)
     if text.fingerprint != about.text:
         raise InputError(
             f"{path}: is pipeline {text.fingerprint}, the model was trained with {about.text}; "
