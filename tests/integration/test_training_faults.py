@@ -492,6 +492,23 @@ def test_a_run_that_is_stopped_anywhere_ends_as_if_it_had_not_been(
         assert lines[0] == lines[1]
 
 
+def test_a_run_stopped_between_its_last_update_and_its_model_is_not_finished(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more updates than before, the model of fewer updates was taken for the finished one."""
+    stage = {"evaluate_every": 2, "checkpoint_every": 4}
+    train(configure(tmp_path / "run", updates=4, **stage))
+    before = model_of(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", lambda trainer, _: trainer.save())
+        train(configure(tmp_path / "run", updates=8, **stage))
+    assert same(model_of(tmp_path / "run"), before)
+    train(configure(tmp_path / "run", updates=8, **stage))
+    train(configure(tmp_path / "whole", updates=8, **stage))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+    assert not same(model_of(tmp_path / "run"), before)
+
+
 def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

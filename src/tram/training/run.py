@@ -14,7 +14,7 @@ from tram.files import Lock, exists, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
-from tram.training.trainer import Trainer
+from tram.training.trainer import FINISHED, Trainer
 
 DATA = "data.json"  # the key of the prepared data that a run was started on
 # Settings that may change when a run is continued: they do not affect the updates done so far.
@@ -79,12 +79,23 @@ def finished(config: Config, stage: TrainConfig) -> bool:
     folder = stage_folder(config, stage)
     if not exists(folder / "model" / WEIGHTS):
         return False
+    of_model = model_update(folder)
     for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
         try:
-            return checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+            ended = checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+            return ended and (of_model is None or of_model >= checkpoint.update)
         except InputError:  # damaged: use the one before
             continue
     return True
+
+
+def model_update(folder: Path) -> int | None:
+    """Return the update after which the model of a stage was written; None if that is not known."""
+    try:
+        update = read_json(folder / FINISHED)["update"]
+    except (OSError, ValueError, KeyError, TypeError, InputError):  # of an earlier version, or damaged
+        return None
+    return update if isinstance(update, int) else None
 
 
 def remember_config(config: Config) -> None:

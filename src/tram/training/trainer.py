@@ -20,7 +20,7 @@ from tram.data.arrays import PreparedData
 from tram.data.corpus import read_parallel
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
-from tram.files import Lock, exists, regular_file
+from tram.files import Lock, exists, regular_file, write_json
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -60,6 +60,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
+FINISHED = "finished.json"  # the update after which the model was written
 RECENT = 50  # updates over which the reported speed is averaged
 
 
@@ -423,6 +424,7 @@ class Trainer:
                 self.data.text(),
                 model_card(self.config, self.stage_config, standing),
             )
+            write_json(self.folder / FINISHED, {"update": standing.update})
             say(f"model: {self.folder / 'model'}")
         self.accelerator.wait_for_everyone()
 
