@@ -20,6 +20,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -245,8 +246,27 @@ def remove(path: Path) -> None:
 # Locks.
 
 
+@dataclass(frozen=True)
+class Lock:
+    """An output folder that this process holds."""
+
+    folder: Path
+    descriptor: int
+
+    def check(self) -> None:
+        """Refuse to go on if the folder was removed, renamed or replaced: writing would make another one."""
+        try:
+            held = os.path.samestat(os.fstat(self.descriptor), os.stat(self.folder))
+        except OSError:
+            held = False
+        if not held:
+            raise InputError(
+                f"{self.folder}: was removed or replaced while it was written to; put it back, or start again"
+            )
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[Lock]:
     """Hold an output folder for this process alone; refuse if another one holds it. A kill releases it.
 
     The folder is made if it does not exist, and removed again if it is still empty at the end.
@@ -260,7 +280,7 @@ def locked(folder: Path) -> Iterator[None]:
         if _try_lock(descriptor) is False:
             raise InputError(f"another tram is writing to {folder}; wait for it or choose another folder")
         try:
-            yield
+            yield Lock(folder, descriptor)
         finally:
             if is_new:
                 with suppress(OSError):  # not empty

@@ -252,7 +252,13 @@ def damaged_state_dict(draw: random.Random, data: bytes) -> bytes:
 
 
 def _other_tensor(draw: random.Random, value: Any, other: Any) -> Any:
-    if not isinstance(value, torch.Tensor) or not value.numel() or value.layout != torch.strided or value.is_meta:
+    if (
+        not isinstance(value, torch.Tensor)
+        or not value.numel()
+        or value.layout != torch.strided
+        or value.is_meta
+        or value.is_quantized
+    ):
         return other
     first = value.flatten()[:1].float()
     return draw.choice(

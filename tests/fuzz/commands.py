@@ -106,6 +106,8 @@ class ModelCommands(Command, Models):
     """A model folder, in the commands that take one."""
 
     def use(self, draw: random.Random) -> None:
+        if draw.random() < 0.5:
+            self.refit(draw)
         lines = self.write("lines.txt", f"{SENTENCE}\n\nNo.\n")
         suite, bad, out = self.write("suite.jsonl", SUITE), self.bad, self.out
         engine = draw.choice([(), (), ("--engine", "torch"), ("--precision", "int8"), ("--dtype", "float16")])

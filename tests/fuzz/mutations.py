@@ -1,5 +1,6 @@
 """Random damage: to bytes, to YAML and JSON values, to what is at a path at all."""
 
+import glob
 import json
 import os
 import random
@@ -266,7 +267,7 @@ def cluttered(draw: random.Random, folder: Path, files: list[Path]) -> None:
         case 4:
             path.symlink_to(draw.choice(["/dev/zero", path.name, str(folder), str(other)]))
         case _:
-            shutil.copytree(other.parent, path)
+            shutil.copytree(other.parent, path, ignore=shutil.ignore_patterns(glob.escape(path.name)))  # not itself
 
 
 def misplaced(draw: random.Random, path: Path, others: list[Path], endless: tuple[str, ...]) -> None:

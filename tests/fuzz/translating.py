@@ -22,7 +22,6 @@ from tram.model.transformer import Transformer
 from tram.pretrained.adapters import export_adapter, load_with_adapter
 from tram.pretrained.hf import import_hf
 from tram.text.glossary import read_glossary
-from tram.text.pipeline import TextPipeline
 from tram.translation.translator import Translator
 
 ACCENTS = str.maketrans("aeiou", "äéíöü")
@@ -77,7 +76,8 @@ class Foreign(Kind):
         languages = ("en", "de") if not self.chosen.startswith("marian") else (None, None)
         import_hf(str(self.bad), out, *draw.choice([languages, (None, None)]))
         if draw.random() < 0.3:
-            TextPipeline.load(out).encode([SENTENCE], "source")
+            chosen = (None, None) if self.chosen.startswith("marian") else ("en", "de")
+            assert len(Translator.load(out, beam=2, source=chosen[0], target=chosen[1]).translate([SENTENCE])) == 1
 
 
 class Files(Kind):

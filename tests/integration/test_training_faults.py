@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tram.files import locked
 from tram.model.folder import WEIGHTS, load_tensors, save_tensors
 from tram.training.checkpoints import Checkpoints
 from tram.training.run import train
+from tram.training.signals import Interrupted
 from tram.training.trainer import Trainer
 
 Configure = Callable[..., Config]
@@ -385,6 +387,32 @@ def test_a_second_run_in_the_same_folder_is_refused(configure: Configure, tmp_pa
         assert not list(config.output.iterdir())
 
 
+@pytest.mark.parametrize("fate", ["removed", "moved", "replaced"])
+def test_a_run_whose_folder_is_removed_writes_no_checkpoint_there(
+    fate: str, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the key of its data beside it, a new run would continue such a checkpoint on any data."""
+    config = configure(tmp_path / "run", updates=9, checkpoint_every=2)
+    update = Trainer.next_update
+
+    def then_lose_the_folder(trainer: Trainer) -> Any:
+        losses = update(trainer)
+        if trainer.standing.update == 4:
+            config.output.rename(tmp_path / "moved")
+            if fate == "removed":
+                shutil.rmtree(tmp_path / "moved")
+            if fate == "replaced":
+                config.output.mkdir()
+        return losses
+
+    monkeypatch.setattr(Trainer, "next_update", then_lose_the_folder)
+    with pytest.raises(InputError, match="run: was removed or replaced while it was written to"):
+        train(config)
+    assert not contents(config.output)
+    if fate != "removed":
+        assert [each.update for each in checkpoints(tmp_path / "moved").all()] == [2]
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not condition():
@@ -414,6 +442,88 @@ def test_a_stopped_run_ends_in_one_sentence(
         assert "stopped" in sentence
     with locked(output):
         pass
+
+
+def same_parts(left: Path, right: Path) -> bool:
+    """Whether two checkpoints are equal, but for the seconds they took."""
+    progress = [json.loads((folder / "progress.json").read_text()) | {"seconds": 0} for folder in (left, right)]
+    tensors = [[load_tensors(folder / part) for part in PARTS[:-1]] for folder in (left, right)]
+    return progress[0] == progress[1] and all(map(same, *tensors))
+
+
+@pytest.mark.parametrize("every", [7])
+def test_a_run_that_is_stopped_anywhere_ends_as_if_it_had_not_been(
+    every: int, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may arrive between the passes of an update, before its step, in an evaluation or while a run ends."""
+    documents = DOCUMENTS | {"updates": 5, "evaluate_every": 2, "checkpoint_every": 3, "patience": 0, "average": 2}
+    stage = {"updates": 4, "accumulate": 2, "tokens": 100, "evaluate_every": 2, "checkpoint_every": 3, "watch": "bleu"}
+    whole, run = (configure(tmp_path / name, finetune=documents, **stage) for name in ("whole", "run"))
+    train(whole)
+    calls = 0
+
+    @contextmanager
+    def stopping(_: bool) -> Iterator[Callable[[], bool]]:
+        def stopped() -> bool:
+            nonlocal calls
+            calls += 1
+            return calls % every == 0
+
+        yield stopped
+
+    monkeypatch.setattr("tram.training.trainer.stop_signals", stopping)
+    interrupted = 0
+    while True:
+        try:
+            train(run)
+            break
+        except Interrupted:
+            interrupted += 1
+            assert interrupted < 100
+    assert interrupted > 3
+    for name in ("train", "finetune"):
+        assert same(model_of(run.output, name), model_of(whole.output, name))
+        last = [Checkpoints(config.output / name / "checkpoints").all()[-1].folder for config in (run, whole)]
+        assert same_parts(*last)
+        lines = [
+            [{**json.loads(line), "seconds": 0, "tokens_per_second": 0} for line in text.splitlines()]
+            for text in ((config.output / name / "metrics.jsonl").read_text() for config in (run, whole))
+        ]
+        assert lines[0] == lines[1]
+
+
+def test_a_run_stopped_between_its_last_update_and_its_model_is_not_finished(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With more updates than before, the model of fewer updates was taken for the finished one."""
+    stage = {"evaluate_every": 2, "checkpoint_every": 4}
+    train(configure(tmp_path / "run", updates=4, **stage))
+    before = model_of(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "finish", lambda trainer, _: trainer.save())
+        train(configure(tmp_path / "run", updates=8, **stage))
+    assert same(model_of(tmp_path / "run"), before)
+    train(configure(tmp_path / "run", updates=8, **stage))
+    train(configure(tmp_path / "whole", updates=8, **stage))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+    assert not same(model_of(tmp_path / "run"), before)
+
+
+def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(tmp_path, updates=4, evaluate_every=2, checkpoint_every=4)
+    losses = Trainer.held_loss
+
+    def signalled(trainer: Trainer) -> float:
+        signal.raise_signal(signal.SIGTERM)
+        loss = losses(trainer)
+        raise AssertionError(f"the evaluation came to its end: {loss}")
+
+    monkeypatch.setattr(Trainer, "held_loss", signalled)
+    with pytest.raises(Interrupted):
+        train(config)
+    assert checkpoints(tmp_path).all()[-1].load().standing.evaluation_due
 
 
 def test_the_second_signal_is_no_longer_caught() -> None:

@@ -327,7 +327,7 @@ class PreparedData:
     def special(self) -> SpecialIds:
         """The special ids of the text pipeline."""
         special = self.text().special if exists(self.folder / "text.json") else SpecialIds()
-        if not special.fit(self.vocabulary):
+        if not special.fit(self.vocabulary, self.source_vocabulary):
             raise InputError(
                 f"{self.folder / 'text.json'}: has special ids beyond the vocabulary of {self.vocabulary:,}; "
                 "run `tram prepare` again"
@@ -340,5 +340,9 @@ class PreparedData:
         if text.fingerprint != self.fingerprint:
             raise InputError(
                 f"{self.folder / 'text.json'}: is not the pipeline that produced these ids; run `tram prepare` again"
+            )
+        if not text.fits(self.vocabulary, self.source_vocabulary):
+            raise InputError(
+                f"{self.folder / 'prepared.json'}: has another number of ids than text.json; run `tram prepare` again"
             )
         return text

@@ -44,6 +44,7 @@ __all__ = [
     "load_known_weights",
     "load_model",
     "load_tensors",
+    "load_text",
     "load_weights",
     "parameter_shapes",
     "read_model_file",
@@ -202,18 +203,45 @@ def find_model(folder: Path | str) -> Path:
 
 def read_model_file(folder: Path) -> ModelFile:
     """Return the contents of the config.yaml of a model folder; refuse weights with other shapes than it implies."""
-    path = folder / "config.yaml"
-    values = read_yaml(path)
-    version = values.get("version", VERSION)
-    if isinstance(version, int) and version > VERSION:
-        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
-    about = checked(ModelFile, values, str(path))
+    about = _read_config(folder)
     # Compared without allocating the values: a damaged config.yaml may contain any size.
     expected = parameter_shapes(about.model, about.vocabulary)
     if about.precision == "int8":
         expected = int8_shapes(expected)
     check_shapes(folder / WEIGHTS, converted(tensor_shapes(folder / WEIGHTS)), expected)
     return about
+
+
+def _read_config(folder: Path) -> ModelFile:
+    path = folder / "config.yaml"
+    values = read_yaml(path)
+    version = values.get("version", VERSION)
+    if isinstance(version, int) and version > VERSION:
+        raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
+    return checked(ModelFile, values, str(path))
+
+
+def load_text(folder: Path) -> "TextPipeline | None":
+    """Return the text pipeline of a model folder, if it has one; refuse one that the model was not trained with."""
+    from tram.text.pipeline import TextPipeline
+
+    path = folder / "text.json"
+    if not exists(path):
+        return None
+    text, about = TextPipeline.load(folder), _read_config(folder)
+    if text.fingerprint != about.text:
+        raise InputError(
+            f"{path}: is pipeline {text.fingerprint}, the model was trained with {about.text}; "
+            "copy the text.json it was trained with"
+        )
+    if not text.fits(about.vocabulary, about.model.source_vocabulary):
+        sizes = f"{text.subwords('source').size:,} and {text.vocabulary:,}"
+        rows = f"{about.model.source_vocabulary or about.vocabulary:,} and {about.vocabulary:,}"
+        raise InputError(
+            f"{path}: has {sizes} ids for source and target, the model's tables have {rows} rows; "
+            "copy the text.json it was trained with"
+        )
+    return text
 
 
 def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from tram.model.folder import (
     find_model,
     load_known_weights,
     load_model,
+    load_text,
     parameter_shapes,
     read_model_file,
     tensors_fingerprint,
@@ -29,7 +30,6 @@ from tram.model.tensors import check_shapes, save_tensors, tensor_shapes
 from tram.model.transformer import Transformer
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hub import read_json
-from tram.text.pipeline import TextPipeline
 from tram.yaml_files import short_repr
 
 VERSION = 1
@@ -85,7 +85,7 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
             f"{folder}: its other weights are not those of {start}, because they were trained, too; set "
             "finetune.freeze: base for an adapter, or export the whole model with `tram export tram`"
         )
-    text = TextPipeline.load(folder) if exists(folder / "text.json") else None
+    text = load_text(folder)
     origin = None if text is None or text.pretrained is None else text.pretrained.origin
     about = AdapterFile(
         base_model=origin.name if origin else (start or folder).resolve().name,

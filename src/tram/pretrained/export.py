@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load
 from torch import Tensor
 
 from tram.config import ModelConfig
 from tram.errors import InputError
-from tram.files import exists, replacing_folder
-from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, parameter_shapes, read_model_file
+from tram.files import parse_json, replacing_folder
+from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, load_text, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hf import FAMILIES, UNUSED
@@ -33,7 +32,7 @@ from tram.pretrained.names import (
     foreign_names,
 )
 from tram.pretrained.tensor_files import SAFETENSORS, Entry, write_tensors
-from tram.text.pipeline import TextPipeline
+from tram.text.pretrained import AGAIN, FOLDER
 from tram.text.special_ids import PAD, SpecialIds
 
 ARCHITECTURES = {
@@ -94,16 +93,16 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
             f"{folder}: has a context module, which transformers does not support; add --without-context to leave it "
             "out, or use `tram export adapter` to keep it"
         )
-    text = TextPipeline.load(folder) if exists(folder / "text.json") else None
+    text = load_text(folder)
     config = about.model.without_context()
     names = parameter_shapes(config, about.vocabulary)
     tensors = converted(load_tensors(folder / WEIGHTS))
     parameters = {name: tensors[name] for name in names}
     if text is not None and text.pretrained is not None:
         files = {name: content for name, content in text.files.items() if name not in {REBUILT, UNUSED}}
-        kind = json.loads(files["config.json"])["model_type"]
+        kind = _kind_of_origin(files.get("config.json", b""), folder)
         exported = Exported(config, parameters, FAMILIES[kind], 1)
-        unused = load(text.files[UNUSED]) if UNUSED in text.files else {}
+        unused = load_tensors(folder / FOLDER / UNUSED) if UNUSED in text.files else {}
         card = f"{text.pretrained.origin.describe()}\n\nExported by `tram export hf`.\n"
     else:
         kind = kind_of(config, folder)
@@ -119,6 +118,16 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
         for name, content in files.items():
             (temporary / name).write_bytes(content)
         (temporary / "README.md").write_text(card, encoding="utf-8")
+
+
+def _kind_of_origin(config: bytes, folder: Path) -> str:
+    """Return the family that the config.json of an imported model names."""
+    try:
+        kind: str = parse_json(config.decode())["model_type"]
+        FAMILIES[kind]
+    except (ValueError, LookupError, TypeError):
+        raise InputError(f"{folder / FOLDER / 'config.json'}: names no family of models; {AGAIN}") from None
+    return kind
 
 
 def kind_of(config: ModelConfig, folder: Path) -> str:

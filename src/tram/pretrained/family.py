@@ -20,6 +20,7 @@ from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Origin, PretrainedText, SearchDefaults, SubwordFiles, Template
 from tram.text.special_ids import PAD
 from tram.text.subwords import SHIFT
+from tram.yaml_files import short_repr
 
 TOKENIZER = "tokenizer.json"
 REBUILT = "subwords.json"  # a tokenizer.json as transformers rebuilds it
@@ -67,7 +68,7 @@ def model_config(family: Family, files: ModelFiles) -> ModelConfig:
             )
     activation = files.config.get("activation_function", "gelu")
     known = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-    if activation not in known:
+    if not isinstance(activation, str) or activation not in known:
         raise files.refusal("activation_function", f"is {activation!r}; known are {', '.join(known)}")
     positions = files.integer("max_position_embeddings")
     values = {
@@ -93,7 +94,7 @@ def search_defaults(files: ModelFiles) -> SearchDefaults:
     """Return beam and length penalty of the model's generation config."""
     beam, penalty = files.generation("num_beams"), files.generation("length_penalty")
     return SearchDefaults(
-        beam=beam if isinstance(beam, int) and 1 <= beam <= 1000 else None,
+        beam=beam if type(beam) is int and 1 <= beam <= 1000 else None,  # not a bool
         length_penalty=float(penalty) if isinstance(penalty, int | float) and abs(penalty) <= 10 else None,
     )
 
@@ -106,10 +107,13 @@ def unused_settings(files: ModelFiles) -> list[str]:
 def banned_ids(files: ModelFiles) -> tuple[int, ...]:
     """Return the ids that a search must not produce: padding, and those that the generation config forbids."""
     words = files.generation("bad_words_ids") or []
-    if any(not isinstance(word, list) or len(word) != 1 for word in words):
+    if not isinstance(words, list) or any(not isinstance(word, list) or len(word) != 1 for word in words):
         raise files.refusal("bad_words_ids", "forbids sequences of several ids; only single ids can be forbidden")
-    suppressed = files.generation("suppress_tokens") or []
-    return (PAD, *(int(number) + SHIFT for number in (*(word[0] for word in words), *suppressed)))
+    lists = {"bad_words_ids": [word[0] for word in words], "suppress_tokens": files.generation("suppress_tokens") or []}
+    for key, numbers in lists.items():
+        if not isinstance(numbers, list) or any(type(number) is not int for number in numbers):
+            raise files.refusal(key, f"is {short_repr(numbers)}, where ids are needed; use another copy of the model")
+    return (PAD, *(number + SHIFT for numbers in lists.values() for number in numbers))
 
 
 def check_fit(files: ModelFiles, tokens: int, rows: int, key: str = "vocab_size") -> None:
@@ -136,6 +140,11 @@ def tokenizer_subwords(files: ModelFiles, tokenizer: Any) -> tuple[SubwordFiles,
     tokeniser is stored beside the original files.
     """
     small = files.small_files()
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError(
+            f"{files.folder / 'tokenizer_config.json'}: `tokenizer_class`: {type(tokenizer).__name__} has no "
+            f"{TOKENIZER}; copy the tokeniser of this model"
+        )
     rebuilt = tokenizer.backend_tokenizer.to_str()
     name = TOKENIZER
     if TOKENIZER not in small or _without_templates(small[TOKENIZER]) != _without_templates(rebuilt):

@@ -64,6 +64,11 @@ def import_hf(
     if (unused := checkpoint.unused_table()) is not None:
         text = text.with_file(UNUSED, save({SHARED: unused}))
     assert text.pretrained is not None
+    if not text.fits(text.vocabulary, settings.source_vocabulary):
+        raise InputError(
+            f"{files.folder}: its source tokens have {settings.source_vocabulary} rows, its tokeniser has "
+            f"{text.subwords('source').size} ids; copy the tokeniser of this model"
+        )
     entries = checkpoint.entries(settings, text.vocabulary)
     card = model_card(text.pretrained.origin, settings, text)
     with replacing_model(out.resolve(), settings, text.vocabulary, text, card) as folder:
@@ -74,7 +79,7 @@ def import_hf(
 def family_of(files: ModelFiles) -> Family:
     """Return the family of a model; refuse other families, and variants of the known ones."""
     kind = files.config.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise files.refusal("model_type", f"is {kind!r}; {known} can be imported")
     for key, what in OTHER_LAYERS.items():

@@ -123,13 +123,19 @@ class Tensors:
 
     def blocks(self, name: str) -> Iterator[Tensor]:
         """Yield the values of a tensor in order, a block at a time; refuse values that are not finite numbers."""
+        self.entry(name)
         file = self._owners[name]
-        dtype = self.entries[name].dtype
-        if not dtype.is_floating_point:
-            raise InputError(f"{file.path}: `{name}` contains {dtype} values; give a model that is not quantised")
         for block in file.blocks(name):
             check_finite(file.path, {name: block})
             yield block
+
+    def entry(self, name: str) -> Entry:
+        """Return shape and data type of a tensor; refuse values that no model of tram has."""
+        entry = self.entries[name]
+        if entry.dtype not in DTYPE_NAMES:
+            path, dtype = self.path(name), str(entry.dtype).removeprefix("torch.")
+            raise InputError(f"{path}: `{name}` contains {dtype} values; give a model that is not quantised")
+        return entry
 
     def path(self, name: str) -> Path:
         """Return the file that contains a tensor."""

@@ -73,9 +73,9 @@ class Checkpoint:
 
     def are_equal(self, one: str, other: str) -> bool:
         """Return whether two tensors are equal."""
-        same_shape = self.entry(one).shape == self.entry(other).shape
+        alike = self.entry(one) == self.entry(other)
         pairs = zip(self.blocks(one), self.blocks(other), strict=True)
-        return same_shape and all(torch.equal(first, second) for first, second in pairs)
+        return alike and all(torch.equal(first, second) for first, second in pairs)
 
     def unused_table(self) -> Tensor | None:
         """Return the unused table of a checkpoint with untied tables; only a complete export needs it."""
@@ -88,7 +88,10 @@ class Checkpoint:
 
     def settings(self, config: ModelConfig) -> ModelConfig:
         """Return the config with the token tables of this checkpoint."""
-        source = None if self.tables.source is None else self.entry(self.tables.source).shape[0] + 1
+        source = None
+        if self.tables.source is not None:
+            rows, *_ = (*self.entry(self.tables.source).shape, 0)  # 0: of a single number, whose shape is refused later
+            source = rows + 1
         return config.model_copy(update={"source_vocabulary": source, "tied_output": self.tables.output is None})
 
     def entries(self, config: ModelConfig, vocabulary: int) -> dict[str, Entry]:
@@ -152,7 +155,7 @@ class Checkpoint:
         """Return shape and data type of a foreign tensor."""
         if name not in self.names:
             raise InputError(f"{self.files.folder}: its weights lack the tensor `{name}`; use another copy of it")
-        return self.tensors.entries[self.names[name]]
+        return self.tensors.entry(self.names[name])
 
     def blocks(self, name: str) -> Iterator[Tensor]:
         """Yield the values of a foreign tensor in order, a block at a time."""

@@ -174,6 +174,14 @@ class TextPipeline:
         """The number of ids of the target; the source has the same ones, except in some imported models."""
         return self.subwords("target").size
 
+    def fits(self, vocabulary: int, source_vocabulary: int | None) -> bool:
+        """Return whether tables of these sizes have a row for every id; source None: both sides have one table.
+
+        A table of the target has no other rows: a search would choose ids that stand for nothing.
+        """
+        source = vocabulary if source_vocabulary is None else source_vocabulary
+        return vocabulary == self.vocabulary and source >= self.subwords("source").size
+
     def subwords(self, side: Side) -> Subwords:
         """Return the subwords of one side."""
         return self.bpe if side == "source" or self.target_bpe is None else self.target_bpe

@@ -129,6 +129,10 @@ class PretrainedText(Data):
                     f"this model knows {len(self.languages)} languages; choose one with --{side} ({side}= in Python), "
                     f"for example {', '.join(sorted(self.languages)[:3])}"
                 )
+            if chosen[side] not in self.languages:
+                raise InputError(
+                    f"text.json chooses {chosen[side]} as the {side} language, which it does not list; {AGAIN}"
+                )
 
         def filled(parts: tuple[int | LanguageSide, ...]) -> tuple[int, ...]:
             return tuple(part if isinstance(part, int) else self.languages[chosen[part] or ""] for part in parts)

@@ -72,9 +72,12 @@ class SpecialIds:
         """The decoder's input before it chooses the first token."""
         return (self.start, *self.target_prefix)
 
-    def fit(self, vocabulary: int) -> bool:
-        """Return whether a vocabulary of this size has all of these ids."""
-        return all(0 <= each < vocabulary for each in (*self.control, *self.reserved))
+    def fit(self, vocabulary: int, source_vocabulary: int | None = None) -> bool:
+        """Return whether vocabularies of these sizes have all of these ids; source None: that of the target."""
+        source = range(vocabulary if source_vocabulary is None else source_vocabulary)
+        return all(0 <= each < vocabulary for each in (*self.control, *self.reserved)) and all(
+            each in source for each in (*self.source_prefix, *self.source_suffix, *self.reserved)
+        )
 
     def longest(self, max_length: int) -> int:
         """Return the number of text ids that fit into a sentence of `max_length` ids, on both sides."""

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
+from tram.errors import InputError
 from tram.text.bpe import check_unicode
 
 SHIFT = 1  # tram's ids are those of a foreign vocabulary plus 1, because 0 is padding
@@ -58,7 +59,13 @@ class ForeignSubwords(ABC):
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Return the ids of many texts, without special ids."""
         check_unicode(texts)
-        return [[number + SHIFT for number in ids] for ids in self._encode(texts)]
+        try:
+            return [[number + SHIFT for number in ids] for ids in self._encode(texts)]
+        except Exception as error:  # a bare one if the model has no token for what is unknown, for example
+            problem = " ".join(str(error).split())[:200]
+            raise InputError(
+                f"the model's tokeniser cannot split a text into subwords ({problem}); import the model again"
+            ) from None
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as a readable piece, with "▁" where a word starts."""

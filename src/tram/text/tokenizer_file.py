@@ -23,6 +23,8 @@ class TokenizerFile(ForeignSubwords):
         super().__init__(rows)
         self.file = file
         self._tokenizer = Tokenizer.from_buffer(file)
+        if (largest := max(self._tokenizer.get_vocab().values(), default=-1)) >= rows:
+            raise ValueError(f"it has the id {largest:,}, the model's table has {rows:,} rows")
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True

@@ -39,6 +39,11 @@ class Standing(BaseModel):
     best_update: Count | None = None
     waited: Count = 0  # evaluations since then
     ended: bool = False
+    evaluation_due: bool = False  # a signal arrived before the evaluation after this update was finished
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values as JSON values, without `evaluation_due` if false, which earlier versions do not know."""
+        return self.model_dump(exclude=set() if self.evaluation_due else {"evaluation_due"})
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class DocumentStage(Stage):
         weights = self.token_weights(per_step)
         pieces = self.plan.pieces(group, window.start, window.stop, self.config.tokens)
         for loss, plain in self.losses(group, pieces, weights):
+            self.check_stopped()
             if loss is not None:
                 backward(loss)
                 sums.loss += float(loss.detach()) * sums.tokens
@@ -246,6 +247,7 @@ class DocumentStage(Stage):
         total, tokens = 0.0, 0
         for group in groups[self.processes.number :: self.processes.count]:
             for piece in plan.pieces(group, 0, plan.length(group), self.config.tokens):
+                self.check_stopped()
                 total += evaluation.piece_loss(group, piece)[1]
             tokens += int(plan.step_tokens(plan.labels, group, 0, plan.length(group)).sum())
         return total, tokens

@@ -10,11 +10,11 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
-from tram.files import exists, locked, read_json, write_json
+from tram.files import Lock, exists, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
 from tram.training.processes import make_accelerator, on_main
-from tram.training.trainer import Trainer
+from tram.training.trainer import FINISHED, Trainer
 
 DATA = "data.json"  # the key of the prepared data that a run was started on
 # Settings that may change when a run is continued: they do not affect the updates done so far.
@@ -31,9 +31,11 @@ def train(config: Config) -> Path:
     data.text()  # the model folder needs it at the end; refuse a damaged one now
     stages = [stage for stage in (config.train, config.finetune) if stage is not None]
     with ExitStack() as stack:
+        lock: Lock | None = None  # of the main process
 
         def begin() -> None:
-            stack.enter_context(locked(config.output))
+            nonlocal lock
+            lock = stack.enter_context(locked(config.output))
             require_same_data(config, data)
             remember_config(config)
             if not exists(config.output / DATA):
@@ -48,7 +50,7 @@ def train(config: Config) -> Path:
             folder = stage_folder(config, stage)
             if not on_main(accelerator, lambda stage=stage: finished(config, stage)):  # type: ignore[misc]
                 first = on_main(accelerator, lambda stage=stage: start_of(config, stage))  # type: ignore[misc]
-                Trainer(config, stage, data, folder, first).run()
+                Trainer(config, stage, data, folder, first, lock).run()
     return folder / "model"
 
 
@@ -77,12 +79,23 @@ def finished(config: Config, stage: TrainConfig) -> bool:
     folder = stage_folder(config, stage)
     if not exists(folder / "model" / WEIGHTS):
         return False
+    of_model = model_update(folder)
     for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
         try:
-            return checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+            ended = checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+            return ended and (of_model is None or of_model >= checkpoint.update)
         except InputError:  # damaged: use the one before
             continue
     return True
+
+
+def model_update(folder: Path) -> int | None:
+    """Return the update after which the model of a stage was written; None if that is not known."""
+    try:
+        update = read_json(folder / FINISHED)["update"]
+    except (OSError, ValueError, KeyError, TypeError, InputError):  # of an earlier version, or damaged
+        return None
+    return update if isinstance(update, int) else None
 
 
 def remember_config(config: Config) -> None:

@@ -58,6 +58,7 @@ class SegmentStage(DocumentStage):
         weights = self.token_weights(per_step)
         for part in self.parts(group[self.own_documents(len(group))]):
             loss, plain = self.part_loss(part, weights)
+            self.check_stopped()
             if loss is not None:
                 backward(loss)
                 sums.loss += float(loss.detach()) * sums.tokens
@@ -113,7 +114,11 @@ class SegmentStage(DocumentStage):
         groups = plan.groups(np.argsort(plan.sentences, kind="stable"))
         total, tokens = 0.0, 0
         for group in groups[self.processes.number :: self.processes.count]:
-            total += sum(evaluation.part_loss(part, None)[1] for part in evaluation.parts(group))
+            losses = []
+            for part in evaluation.parts(group):
+                self.check_stopped()
+                losses.append(evaluation.part_loss(part, None)[1])
+            total += sum(losses)
             tokens += int(plan.step_tokens(plan.labels, group, 0, plan.length(group)).sum())
         return total, tokens
 

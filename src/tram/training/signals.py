@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C and SIGTERM in training: finish the update and write a checkpoint before the run ends."""
+"""Handling of Ctrl-C and SIGTERM in training: drop the update that is being computed and write a checkpoint."""
 
 import signal
 from collections.abc import Callable, Iterator

@@ -52,6 +52,7 @@ class Stage(ABC):
         self.config = config
         self.seed = seed
         self.processes = processes
+        self.check_stopped: Callable[[], None] = lambda: None  # raises between passes if the run is to end
 
     @abstractmethod
     def run_update(self, update: int, backward: Backward) -> LossSums:
@@ -131,6 +132,7 @@ class SentenceStage(Stage):
         for batch in batches:
             rows, counts = share(batch, self.processes.number, self.processes.count)
             loss, plain = self.batch_loss(collate(self.split, rows, self.longest))
+            self.check_stopped()
             backward(loss * (counts / sums.tokens))
             sums.loss += counts * float(loss.detach())
             sums.plain += counts * float(plain)
@@ -156,6 +158,7 @@ class SentenceStage(Stage):
         batches = plan.batches(plan.usable[np.argsort(plan.lengths[plan.usable], kind="stable")])
         total, tokens = 0.0, 0
         for batch in batches[self.processes.number :: self.processes.count]:
+            self.check_stopped()
             total += float(self.batch_loss(collate(held_out, batch, self.longest), train=False)[1])
             tokens += plan.target_tokens(batch)
         return total, tokens

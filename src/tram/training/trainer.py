@@ -20,7 +20,7 @@ from tram.data.arrays import PreparedData
 from tram.data.corpus import read_parallel
 from tram.data.units import units_of
 from tram.errors import InputError, RunError
-from tram.files import exists, regular_file
+from tram.files import Lock, exists, regular_file, write_json
 from tram.model.folder import (
     WEIGHTS,
     check_memory,
@@ -60,6 +60,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
+FINISHED = "finished.json"  # the update after which the model was written
 RECENT = 50  # updates over which the reported speed is averaged
 
 
@@ -67,12 +68,19 @@ class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
     def __init__(
-        self, config: Config, stage: TrainConfig, data: PreparedData, folder: Path, first: Path | None = None
+        self,
+        config: Config,
+        stage: TrainConfig,
+        data: PreparedData,
+        folder: Path,
+        first: Path | None = None,
+        lock: Lock | None = None,
     ) -> None:
         self.config = config
         self.stage_config = stage
         self.data = data
         self.folder = folder
+        self.lock = lock  # of the run's folder, checked before each checkpoint
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
         self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
@@ -85,7 +93,9 @@ class Trainer:
         if isinstance(stage, FinetuneConfig):
             freeze(self.model, stage.freeze, self.new)
         self.optimizer = make_optimizer(self.model, stage, self.new)
+        self.stopped: Callable[[], bool] = lambda: False  # whether a signal to stop arrived
         self.stage = self.make_stage()
+        self.stage.check_stopped = self.check_stopped
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.standing = Standing()
         self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # tokens and seconds of the last updates
@@ -150,33 +160,51 @@ class Trainer:
         with (
             Metrics(self.folder / "metrics.jsonl", standing.update, main) as metrics,
             Progress(self.folder.name, settings.updates, "updates", standing.update, hidden=not main) as progress,
-            stop_signals(self.accelerator.num_processes == 1) as stopped,
+            stop_signals(self.accelerator.num_processes == 1) as self.stopped,
         ):
             self.introduce(progress.say)
-            while standing.update < settings.updates and not standing.ended:
-                losses = self.next_update()
-                progress.advance(1, losses.note(self.score_note))
-                if standing.update % settings.log_every == 0:
-                    metrics.write(
-                        {
-                            "update": standing.update,
-                            **losses.as_dict(),
-                            "tokens": standing.tokens,
-                            "seconds": round(standing.seconds, 2),
-                        }
+            try:
+                if standing.evaluation_due:
+                    self.assess(metrics, progress.say)
+                while standing.update < settings.updates and not standing.ended:
+                    losses = self.next_update()
+                    progress.advance(1, losses.note(self.score_note))
+                    if standing.update % settings.log_every == 0:
+                        metrics.write(
+                            {
+                                "update": standing.update,
+                                **losses.as_dict(),
+                                "tokens": standing.tokens,
+                                "seconds": round(standing.seconds, 2),
+                            }
+                        )
+                    is_last = standing.update == settings.updates
+                    standing.evaluation_due = bool(self.held) and (
+                        is_last or standing.update % settings.evaluate_every == 0
                     )
-                if self.held and (
-                    standing.update % settings.evaluate_every == 0 or standing.update == settings.updates
-                ):
-                    scores = self.evaluate()
-                    metrics.write({"update": standing.update, **scores})
-                    progress.say(f"update {standing.update:,}: {self.score_note}")
-                if standing.update % settings.checkpoint_every == 0 or standing.best_update == standing.update:
+                    self.assess(metrics, progress.say)
+                    self.check_stopped()
+            except Interrupted:
+                if standing.update:  # else there is nothing to continue
                     self.save()
-                if stopped():
-                    self.save()
-                    raise Interrupted
+                raise
             self.finish(progress.say)
+
+    def check_stopped(self) -> None:
+        """End the run if a signal arrived."""
+        if self.stopped():
+            raise Interrupted
+
+    def assess(self, metrics: Metrics, say: Callable[[str], None]) -> None:
+        """Evaluate if an evaluation is due, and write a checkpoint if one is due or the model is the best so far."""
+        standing = self.standing
+        if standing.evaluation_due:
+            scores = self.evaluate()
+            standing.evaluation_due = False
+            metrics.write({"update": standing.update, **scores})
+            say(f"update {standing.update:,}: {self.score_note}")
+        if standing.update % self.stage_config.checkpoint_every == 0 or standing.best_update == standing.update:
+            self.save()
 
     def introduce(self, say: Callable[[str], None]) -> None:
         """Print a summary of the model and the data."""
@@ -194,7 +222,17 @@ class Trainer:
             say(f"continuing after update {self.standing.update:,}")
 
     def next_update(self) -> "Losses":
-        """Make one step of the optimiser."""
+        """Make one step of the optimiser; a signal before it leaves everything as it was before this update."""
+        before = self.stage.position(), self.stage.tensors()
+        try:
+            return self.update()
+        except Interrupted:
+            self.optimizer.zero_grad()
+            self.stage.restore(*before)
+            raise
+
+    def update(self) -> "Losses":
+        """Compute the gradients of an update and make the step."""
         began = time.monotonic()
         standing, accelerator = self.standing, self.accelerator
         key = (self.config.seed, standing.update, accelerator.process_index)
@@ -210,6 +248,7 @@ class Trainer:
             raise self.diverged("the loss", loss)
         if not self.precision.tolerates(norm):
             raise self.diverged("the norm of the gradient", norm)
+        self.check_stopped()
         self.precision.step(self.optimizer)
         self.optimizer.zero_grad()
         seconds = time.monotonic() - began
@@ -290,9 +329,12 @@ class Trainer:
         from tram.translation.translator import Translator
 
         translator = Translator(self.model, self.data.text(), beam=1, guards=False)
-        hypotheses = translator.translate_documents(document.source for document in self.held_text)
+        hypotheses = []
+        for document in translator.translate_documents(document.source for document in self.held_text):
+            hypotheses += document
+            self.check_stopped()
         references = [sentence for document in self.held_text for sentence in document.target]
-        score = BLEU().corpus_score([sentence for document in hypotheses for sentence in document], [references])
+        score = BLEU().corpus_score(hypotheses, [references])
         return float(score.score)
 
     def save(self) -> None:
@@ -300,9 +342,11 @@ class Trainer:
         if name := not_finite(self.model.named_parameters()):
             raise self.diverged(f"a value of `{name}`", math.nan)
         position = self.stage.join_tensors(from_all(self.stage.tensors()))
+        if self.lock is not None:
+            self.lock.check()
         if self.accelerator.is_main_process:
             about = {"version": VERSION, "position": self.stage.position()}
-            progress = self.standing.model_dump() | about | self.precision.state()
+            progress = self.standing.as_dict() | about | self.precision.state()
             state = optimizer_tensors(self.optimizer)
             self.checkpoints.save(self.standing.update, self.model, state, position, progress)
             settings = self.stage_config
@@ -380,6 +424,7 @@ class Trainer:
                 self.data.text(),
                 model_card(self.config, self.stage_config, standing),
             )
+            write_json(self.folder / FINISHED, {"update": standing.update})
             say(f"model: {self.folder / 'model'}")
         self.accelerator.wait_for_everyone()
 

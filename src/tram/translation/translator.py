@@ -24,8 +24,7 @@ import torch
 from tram.data.batches import document_ids
 from tram.data.units import Pair, Units, units_of
 from tram.errors import InputError, LongDocumentError
-from tram.files import exists
-from tram.model.folder import find_model, fingerprint, load_model, read_model_file, save_int8, save_model
+from tram.model.folder import find_model, fingerprint, load_model, load_text, save_int8, save_model
 from tram.model.segments import segment_numbers
 from tram.model.state import State
 from tram.model.transformer import Transformer
@@ -127,19 +126,14 @@ class Translator:
         rounded = dtype.itemsize < 4  # the fingerprint is that of the stored weights, before rounding
         first = torch.float32 if rounded else dtype
         model = load_model(folder, first) if adapter is None else load_with_adapter(folder, Path(adapter), first)
-        text = TextPipeline.load(folder) if exists(folder / "text.json") else None
-        if text is not None and text.fingerprint != (expected := read_model_file(folder).text):
-            raise InputError(
-                f"{folder / 'text.json'}: is pipeline {text.fingerprint}, the model was trained with {expected}; "
-                "copy the text.json it was trained with"
-            )
+        text = load_text(folder)
         if source is not None or target is not None:
             if text is None:
                 raise InputError(f"{folder}: has no text.json, so it has no languages; leave out --source and --target")
             text = text.with_languages(source, target, str(folder))
-        if text is not None and not (text.vocabulary <= model.vocabulary and text.special.fit(model.vocabulary)):
+        if text is not None and not text.special.fit(model.vocabulary, model.config.source_vocabulary):
             raise InputError(
-                f"{folder / 'text.json'}: has ids beyond the model's vocabulary of {model.vocabulary:,}; "
+                f"{folder / 'text.json'}: has special ids beyond the model's vocabulary of {model.vocabulary:,}; "
                 "copy the text.json it was trained with"
             )
         defaults = SearchDefaults() if text is None or text.pretrained is None else text.pretrained.search

@@ -145,6 +145,17 @@ def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> N
         PreparedData.open(folder).text()
 
 
+@pytest.mark.parametrize("change", [{"vocabulary": 40_000}, {"source_vocabulary": 5}])
+def test_another_number_of_ids_than_the_text_pipeline_has_is_refused(
+    change: dict[str, int], prepared: Path, tmp_path: Path
+) -> None:
+    folder = damaged_copy(prepared, tmp_path / "damaged")
+    path = folder / "prepared.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=r"prepared\.json: has another number of ids than text\.json"):
+        PreparedData.open(folder).text()
+
+
 # Damaged folders.
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ pytest.importorskip("sentencepiece")
 from conftest import Done, contents, refused
 from pretrained_models import make, sentencepiece, sentences
 from tram.errors import InputError
-from tram.model.folder import WEIGHTS, load_tensors
+from tram.files import bytes_fingerprint
+from tram.model.folder import WEIGHTS, load_tensors, read_model_file
+from tram.pretrained.export import export_hf
 from tram.pretrained.hf import import_hf
 from tram.pretrained.tensor_files import BLOCK, open_tensors
 from tram.text.languages import find_language, short_code
-from tram.text.pipeline import TextPipeline
+from tram.text.pipeline import TextPipeline, _File
 from tram.translation.translator import Translator
 
 Command = Callable[..., Done]
@@ -135,6 +138,38 @@ def test_a_pytorch_file_with_something_else_than_values_is_refused(tensor: Any, 
         open_tensors(tmp_path)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.complex64])
+def test_weights_of_a_type_that_no_model_has_are_refused(dtype: torch.dtype, marian: Path, tmp_path: Path) -> None:
+    weights = marian / "model.safetensors"
+    torch.save({name: value.to(dtype) for name, value in load_file(weights).items()}, marian / "pytorch_model.bin")
+    weights.unlink()
+    with pytest.raises(InputError, match=f"contains {str(dtype)[6:]} values; give a model that is not quantised"):
+        import_hf(str(marian), tmp_path / "out")
+
+
+def test_a_source_table_of_another_size_than_its_tokeniser_is_refused(tmp_path: Path) -> None:
+    folder = make("marian", tmp_path / "foreign", separate=True).folder
+    tensors = load_file(folder / "model.safetensors")
+    name = "model.encoder.embed_tokens.weight"
+    save_file(tensors | {name: tensors[name][:-5].clone()}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="its source tokens have"):
+        import_hf(str(folder), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_may_not_be_read_is_named(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "target.spm":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)  # file modes mean nothing to root
+    with pytest.raises(InputError, match=r"target\.spm: cannot be read \(Permission denied\)"):
+        import_hf(str(marian), tmp_path / "out")
+
+
 def test_shapes_of_a_model_need_no_compiler() -> None:
     """It would take a fifth of the memory of importing an OPUS-MT model, and seconds of every start."""
     program = (
@@ -199,6 +234,8 @@ def test_what_tram_cannot_compute_is_refused_by_its_key(marian: Path, tmp_path: 
     for key, value in {
         "model_type": "t5",
         "activation_function": "gelu_new",
+        "bad_words_ids": True,
+        "suppress_tokens": ["x"],
         "decoder_ffn_dim": 48,
         "decoder_attention_heads": 4,
         "num_experts": 8,
@@ -210,6 +247,26 @@ def test_what_tram_cannot_compute_is_refused_by_its_key(marian: Path, tmp_path: 
         (marian / "generation_config.json").unlink(missing_ok=True)
         refused(tram("import", "hf", marian, tmp_path / "out"), str(config), f"`{key}`")
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("key", ["model_type", "activation_function"])
+def test_a_list_in_the_place_of_a_name_is_refused(key: str, marian: Path, tmp_path: Path) -> None:
+    change(marian / "config.json", **{key: []})
+    with pytest.raises(InputError, match=f"`{key}`"):
+        import_hf(str(marian), tmp_path / "out")
+
+
+def test_a_tokeniser_without_a_file_of_its_own_is_refused(
+    originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As transformers returns for a BART folder whose tokeniser files are those of M2M100."""
+    from transformers import AutoTokenizer
+
+    slow = AutoTokenizer.from_pretrained(str(originals["m2m100"]), local_files_only=True)
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", lambda *_, **__: slow)
+    folder = make("bart", tmp_path / "bart").folder
+    with pytest.raises(InputError, match=r"`tokenizer_class`: M2M100Tokenizer has no tokenizer\.json"):
+        import_hf(str(folder), tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["config.json", "source.spm", "target.spm", "vocab.json", "model.safetensors"])
@@ -345,6 +402,52 @@ def test_a_tokeniser_file_with_an_impossible_name_is_refused(name: str, marian: 
         Translator.load(tmp_path / "out")
 
 
+def replace_origin(folder: Path, name: str, content: bytes) -> None:
+    """Replace a tokeniser file of a model folder, as whoever writes text.json and config.yaml anew would."""
+    (folder / "origin" / name).write_bytes(content)
+    path, config = folder / "text.json", folder / "config.yaml"
+    about = json.loads(path.read_text())
+    about["pretrained"]["files"][name] = bytes_fingerprint(content)
+    path.write_text(json.dumps(about))
+    before = read_model_file(folder).text
+    assert before is not None
+    config.write_text(config.read_text().replace(before, _File.model_validate(about, strict=False).fingerprint))
+
+
+def test_tokeniser_files_that_do_not_fit_the_model_are_refused(originals: dict[str, Path], tmp_path: Path) -> None:
+    import_hf(str(originals["nllb"]), tmp_path / "out", "en", "de")
+    name = next(path.name for path in (tmp_path / "out" / "origin").iterdir() if path.name == "tokenizer.json")
+    good = (tmp_path / "out" / "origin" / name).read_bytes()
+    tokeniser = json.loads(good)
+    tokeniser["added_tokens"].append({**tokeniser["added_tokens"][-1], "id": 9999, "content": "<beyond>"})
+    vocabulary = tokeniser["model"]["vocab"]
+    vocabulary[next(iter(vocabulary))] = 9999
+    replace_origin(tmp_path / "out", name, json.dumps(tokeniser).encode())
+    with pytest.raises(InputError, match=r"tokenizer\.json cannot be read as a tokeniser \(it has the id 9,999"):
+        Translator.load(tmp_path / "out")
+    only = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "b"}, "added_tokens": []}
+    replace_origin(tmp_path / "out", name, json.dumps(only).encode())
+    translator = Translator.load(tmp_path / "out")
+    with pytest.raises(InputError, match="cannot split a text into subwords"):
+        translator.translate(["A fox."])
+
+
+def test_an_origin_that_names_no_family_is_not_exported(marian: Path, tmp_path: Path) -> None:
+    import_hf(str(marian), tmp_path / "out")
+    replace_origin(tmp_path / "out", "config.json", b'{"model_type": "t5"}')
+    with pytest.raises(InputError, match=r"config\.json: names no family"):
+        export_hf(tmp_path / "out", tmp_path / "exported")
+
+
+def test_a_language_that_the_model_does_not_list_is_refused(originals: dict[str, Path], tmp_path: Path) -> None:
+    import_hf(str(originals["nllb"]), tmp_path / "out", "en", "de")
+    text = TextPipeline.load(tmp_path / "out")
+    assert text.pretrained is not None
+    wrong = replace(text, pretrained=text.pretrained.model_copy(update={"target": "xxx_Latn"}))
+    with pytest.raises(InputError, match="chooses xxx_Latn as the target language, which it does not list"):
+        _ = wrong.special
+
+
 # Languages, licences and defaults.
 
 
@@ -404,5 +507,7 @@ def test_defaults_of_the_search_are_those_of_the_model(marian: Path, tmp_path: P
     assert (translator.beam, translator.length_penalty) == (4, 0.6)
     translator = Translator.load(tmp_path / "out", beam=2, length_penalty=1.5)
     assert (translator.beam, translator.length_penalty) == (2, 1.5)
+    change(marian / "generation_config.json", num_beams=True)
+    assert tram("import", "hf", marian, tmp_path / "another").code == 0
     change(marian / "generation_config.json", bad_words_ids=[[1, 2]])
     refused(tram("import", "hf", marian, tmp_path / "other"), "`bad_words_ids`")

@@ -168,6 +168,19 @@ def test_models_run_in_float32_by_the_native_engine_where_there_is_one(
     assert Translator.load(engine="torch").engine.name == "torch"
 
 
+@pytest.mark.parametrize("rows", [{"vocabulary": 20}, {"vocabulary": -20}, {"source": -20}])
+def test_tables_of_other_sizes_than_the_text_pipeline_are_refused(
+    rows: dict[str, int], prepared: Path, tmp_path: Path
+) -> None:
+    """Rows that stand for nothing were an IndexError when a search chose one."""
+    text = TextPipeline.load(prepared)
+    source = text.vocabulary + rows["source"] if "source" in rows else None
+    config = TINY.model_copy(update={"source_vocabulary": source})
+    save_model(Transformer(config, text.vocabulary + rows.get("vocabulary", 0)), tmp_path / "model", text)
+    with pytest.raises(InputError, match=r"text\.json: has .* ids for source and target"):
+        Translator.load(tmp_path / "model")
+
+
 def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_path: Path, tram: Command) -> None:
     folder = shutil.copytree(run / "train" / "model", tmp_path / "model")
     with_text = Translator.load(folder, beam=2)
