@@ -27,6 +27,7 @@ CALLS = re.compile(
     r"brother|sister|sir|madam|mr|mrs|ms|son|dear)\b",
     re.IGNORECASE,
 )
+ADJECTIVE = re.compile(r"e[mnrs]?$")
 POLITE = re.compile(r"\b(?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b")
 UNSAFE = re.compile(r"[\"„“”»«<>{}()/:;]|\b(?:ihr|euch|euer|eure\w*|sich|selbst|selber|derselbe|Ihnen|Ihr\w*)\b")
 
@@ -103,7 +104,7 @@ class Exchange:
             return None
         words = tokens(target)
         if not any(POLITE.fullmatch(word) for word in words) or any(
-            word == "Ihr" and after.islower() and after.endswith("t") for word, after in pairwise(words)
+            word == "Ihr" and after.islower() and not ADJECTIVE.search(after) for word, after in pairwise(words)
         ):
             return None  # an old plural of politeness: "Da seid Ihr ja."
         result = list(words)
