@@ -3,7 +3,7 @@
 #
 #   bash runs/shipped/measure.sh DATA MODEL SCORES
 #
-# SCORES/../agreement.jsonl, inside.jsonl, pronouns.jsonl and formality.jsonl are suites for all models, made when they are missing.
+# SCORES/../agreement.jsonl, inside.jsonl and pronouns.jsonl are suites for all models, made when they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=${1:?give the folder of the corpora} model=${2:?give a model folder} scores=${3:?give a folder for the scores}
@@ -32,7 +32,6 @@ agreement inside --before 6 --items 200
     "$suites/pronouns.jsonl" --add "$data/prose/dev.en,$data/prose/dev.de" \
     --add "$data/benchmark/europarl.dev.en,$data/benchmark/europarl.dev.de" --genders "$data/opendocs/train.de.xz" \
     --genders "$data/europarl-direct/train.de.xz" --genders "$data/prose/train.de.xz"
-[ -e "$suites/formality.jsonl" ] || awk 'NR % 2 == 1' "$data/suites/ctxpro-formality.jsonl" > "$suites/formality.jsonl"
 
 contrast agreement "$suites/agreement.jsonl"
 contrast inside "$suites/inside.jsonl"
@@ -49,5 +48,5 @@ if grep -q 'kind: memory' "$model/config.yaml"; then # a sentence model has no h
 fi
 evaluate news benchmark/news.dev
 evaluate ted benchmark/ted.dev
-contrast formality "$suites/formality.jsonl"
+contrast formality "$data/suites/ctxpro-formality.jsonl"
 contrast auxiliary "$data/suites/ctxpro-auxiliary.jsonl"

@@ -51,7 +51,7 @@ SUITE_TITLES = {
     "inside": "The same after six sentences of another document",
     "contrapro": "ContraPro sample: the right one of er, sie, es is the most probable",
     "pronouns": "Pronouns of opendocs/dev, prose/dev and europarl.dev (`tram suite pronouns`)",
-    "formality": "CTXPro, form of address (every second item): the translation shows the expected form",
+    "formality": "CTXPro, form of address: the translation shows the expected form",
     "auxiliary": "CTXPro, verbs left out in English: the translation has the expected one",
 }
 CONTEXTS = ("own", "other", "none")

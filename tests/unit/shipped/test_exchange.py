@@ -1,6 +1,7 @@
 """Real sentences in the other form of address, for the documents of the shipped model."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ UNSUITABLE = [
 ]
 
 
+FOLDER = str(Path(__file__).parents[3] / "runs" / "shipped")
+
+
 @pytest.fixture(scope="module")
-def exchange(request: pytest.FixtureRequest) -> Any:
-    folder = str(Path(__file__).parents[3] / "runs" / "shipped")
-    sys.path.insert(0, folder)
-    request.addfinalizer(lambda: sys.path.remove(folder))
+def exchange() -> Iterator[Any]:
+    sys.path.insert(0, FOLDER)
     from exchange import Exchange
 
-    return Exchange([])
+    yield Exchange([])
+    sys.path.remove(FOLDER)
 
 
 @pytest.mark.parametrize(("source", "familiar", "polite"), PAIRS)
