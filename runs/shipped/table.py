@@ -148,11 +148,13 @@ def suite_table(suite: str, runs: dict[str, Any]) -> str:
     """Return the shares of right items with the own, another item's and no context."""
     rows = []
     for run, found in in_order(runs):
-        measured, row = ("form", "form") if suite == "formality" else ("right", "all")
-        compared = (found.get("from_control") or {}).get(measured)
+        compared = found.get("from_control") or {}
         for name, shares in suite_rows(suite, found):
             cells = [percent(shares[context]) if context in shares else "–" for context in CONTEXTS]
-            rows.append([title(run), name, *cells, difference_text(compared, 100, 1) if name == row else ""])
+            against = compared.get("right" if name == "all" else name)
+            rows.append(
+                [title(run), name, *cells, difference_text(against, 100, 1) if against or name == "all" else ""]
+            )
     return markdown_table(["run", "items", "own context", "another's", "none", "own against (b), points"], rows)
 
 
@@ -164,7 +166,7 @@ def suite_rows(suite: str, found: dict[str, Any]) -> list[tuple[str, dict[str, A
             for distance, row in found["by_distance"].items()
         ]
     if suite in ("formality", "auxiliary"):
-        names = ("all", "form", "form, balanced") if suite == "formality" else ("all",)
+        names = ("all", "form", "form if shown", "form, balanced") if suite == "formality" else ("all",)
         return [
             (name, {context: share["share"] for context, share in found["shares"][name].items() if context in CONTEXTS})
             for name in names

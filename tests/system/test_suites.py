@@ -10,7 +10,7 @@ from conftest import Corpus, Done, refused
 
 Tram = Callable[..., Done]
 
-NOUNS = {"Brief": ("letter", "Der"), "Lampe": ("lamp", "Die"), "Paket": ("parcel", "Das")}
+NOUNS = {"Brief": ("letter", "Der"), "Paket": ("parcel", "Das"), "Lampe": ("lamp", "Die")}
 LINES = [(f"The {noun} is very old.", f"{article} {name} ist sehr alt.") for name, (noun, article) in NOUNS.items()]
 LINES += [("It stands in the hall.", "Sie steht in der Halle."), ("It weighs two pounds.", "Er wiegt zwei Pfund.")]
 LINES += [(f"We have waited {n} hours.", f"Wir haben {n} Stunden gewartet.") for n in range(4)]

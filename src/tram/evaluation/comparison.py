@@ -78,13 +78,19 @@ def compare_suites(
 
 
 def judgements(results: Mapping[str, Any]) -> dict[str, list[bool | None]]:
-    """Return, for each item, whether it is correct with its own context (None: unjudged); also its form of address."""
+    """Return, for each item, whether it is correct with its own context (None: unjudged); also its form of address.
+
+    form: whether a translation shows the expected form; form if shown: the same, None if it shows no form.
+    """
     items = results["items"]
     judged = {"right": [_own(item["right"]) for item in items]}
     if any(item.get("expected_form") for item in items):
+        shown = [None if item["forms"] is None else _own(item["forms"]) for item in items]
+        right = [form == item["expected_form"] for form, item in zip(shown, items, strict=True)]
         judged["form"] = [
-            None if (shown := _own(item["forms"])) is None else shown == item["expected_form"] for item in items
+            None if item["expected_form"] is None else each for each, item in zip(right, items, strict=True)
         ]
+        judged["form if shown"] = [None if form is None else each for form, each in zip(shown, right, strict=True)]
     return judged
 
 

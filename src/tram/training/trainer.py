@@ -297,8 +297,7 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the held-out documents and record whether this is the best model so far."""
         standing = self.standing
-        scores = {"held_loss": self.held_loss()}
-        watched = scores["held_loss"]
+        scores = {"held_loss": (watched := self.held_loss())}
         if not math.isfinite(watched):
             raise self.diverged("the held-out loss", watched)
         if self.stage_config.watch == "bleu":

@@ -55,7 +55,8 @@ def test_results_of_all_kinds_of_suites_are_read() -> None:
     assert judgements(results([True, False])) == {"right": [True, False]}
     assert judgements(results([{"own": True, "none": False}, {"own": None}])) == {"right": [True, None]}
     forms = results([{"own": True}] * 2, expected_form=["T", "T"], forms=[{"own": "T"}, {"own": None}])
-    assert judgements(forms)["form"] == [True, None]
+    assert judgements(forms)["form"] == [True, False]
+    assert judgements(forms)["form if shown"] == [True, None]
 
 
 def test_results_of_another_suite_are_refused() -> None:
