@@ -72,7 +72,7 @@ item's own context; chance is {chance:.1f}%.
 ## Scores
 
 Scores of exactly this folder, by `tram evaluate SOURCE REFERENCE --precision int8` (beam 5; intervals: bootstrap over
-documents). In float32, the default, they differ by less than 0.1 BLEU (`docs/SPEED.md`):
+documents). In float32, the default, they are about 0.1 BLEU higher (`docs/LOG.md`):
 
 {scores}
 
