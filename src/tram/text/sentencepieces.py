@@ -54,4 +54,6 @@ def _load(model: bytes) -> Any:
         raise InputError(
             "this model needs the package sentencepiece; install it with `pip install tram-mt[pretrained]`"
         ) from None
+    if not model:
+        raise ValueError("the file is empty")  # the library would make a processor without a model
     return SentencePieceProcessor(model_proto=model)
