@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import yaml
-from everyday import ACCUSATIVE, ENGLISH, Pair, capitalised, everyday_words
+from everyday import ACCUSATIVE, ENGLISH, Pair, capitalised, everyday_words, with_names
 
 FORMS = ("T", "P", "V")  # du, ihr, Sie: the order in which called.yaml has them
 WEIGHTS = (2, 1, 2)  # of the forms
@@ -35,9 +35,7 @@ class Calls:
 
     def vocative(self, form: str, random: Random) -> Pair:
         """Return what somebody is called: "sir", "mein Herr"."""
-        source, target = random.choice(list(self._words["vocatives"][form].items()))
-        names = {kind: random.choice(found) for kind, found in self._everyday["names"].items()}
-        return source.format(**names), target.format(**names)
+        return with_names(random.choice(list(self._words["vocatives"][form].items())), self._everyday, random)
 
     def call(self, who: Pair, random: Random) -> Pair:
         """Return a sentence that calls somebody and shows no form itself."""

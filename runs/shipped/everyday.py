@@ -82,11 +82,16 @@ def made_of_words(words: dict[str, Any], random: Random) -> Pair:
     return capitalised(pair)
 
 
+def with_names(pair: Pair, words: dict[str, Any], random: Random) -> Pair:
+    """Return a pair with names for first names and surnames."""
+    names = {kind: random.choice(found) for kind, found in words["names"].items()}
+    source, target = pair
+    return source.format(**names), target.format(**names)
+
+
 def letter_part(words: dict[str, Any], form: str, part: str, random: Random) -> Pair:
     """Return a salutation, phrase or closing of a letter with a form of address (T or V)."""
-    source, target = random.choice(list(words["letters"][form][part].items()))
-    names = {kind: random.choice(found) for kind, found in words["names"].items()}
-    return source.format(**names), target.format(**names)
+    return with_names(random.choice(list(words["letters"][form][part].items())), words, random)
 
 
 def letter_phrase(words: dict[str, Any], random: Random) -> Pair:

@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import yaml
+from everyday import Pair
 
 from tram.evaluation.address import addresses_someone
 from tram.evaluation.language import load_language, tokens
 
-Pair = tuple[str, str]
 LEAST = 2  # occurrences of a verb beside its pronoun
 LONGEST = 90  # characters of a side
 PRONOUNS = {"du": "Sie", "dich": "Sie", "dir": "Ihnen"}
@@ -117,10 +117,10 @@ class Exchange:
                     result[place] = value
             elif word == "Ihnen":
                 result[number] = "dir"
-            elif number and POLITE_POSSESSIVE.fullmatch(word):
+            elif POLITE_POSSESSIVE.fullmatch(word):
+                if number == 0:
+                    return None
                 result[number] = "dein" + word[len("Ihr") :]
-            elif not number and POLITE_POSSESSIVE.fullmatch(word):
-                return None
         return source, _spelled(_joined(target, words, result), target)
 
     def _subject(self, words: list[str], number: int) -> dict[int, str] | None:
@@ -130,9 +130,8 @@ class Exchange:
         if before in self._accusative_before:
             return {number: "dich"}
         start = words[number - 2].lower() if number > 1 else "."
-        opens = start in (
-            self._question_start if words[-1] == "?" else self._statement_start
-        )  # otherwise an imperative, perhaps
+        # After other words it is an imperative, perhaps.
+        opens = start in (self._question_start if words[-1] == "?" else self._statement_start)
         if before in self.familiar and opens and after not in self.familiar:
             return {number: "du", number - 1: self.familiar[before]}
         if number == 0 and after in self.familiar:

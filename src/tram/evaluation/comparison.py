@@ -85,7 +85,7 @@ def judgements(results: Mapping[str, Any]) -> dict[str, list[bool | None]]:
     items = results["items"]
     judged = {"right": [_own(item["right"]) for item in items]}
     if any(item.get("expected_form") for item in items):
-        shown = [None if item["forms"] is None else _own(item["forms"]) for item in items]
+        shown = [_own(item["forms"]) for item in items]
         right = [form == item["expected_form"] for form, item in zip(shown, items, strict=True)]
         judged["form"] = [
             None if item["expected_form"] is None else each for each, item in zip(right, items, strict=True)

@@ -6,11 +6,11 @@
 An item is a sentence with "it" or "its" and no other third person, after a sentence that names no person. Its
 translation has one third-person pronoun, or as many as the sentence has "it" and "its", all of one gender: they are
 exchanged together. The antecedent must be in an earlier sentence: no noun before the last pronoun in its own sentence
-may have its gender, and one of the sentences just before must have such a noun. If it is a subject, the subject of the
-sentence before may not have another gender. A neuter pronoun may be expletive or
-refer to an event, so it needs a neuter noun with an article in the sentence before, and either that noun as its subject
-or a verb that takes things. Sentences are left out if another gender would be correct as well ("it is a file") or if
-the verb gives the answer away.
+may have its gender, and one of the sentences just before must have such a noun. If it is a subject, the subject of
+the sentence before may not have another gender. A neuter pronoun may be expletive or refer to an event, so it needs a
+neuter noun with an article in the sentence before, and either that noun as its subject or a verb that takes things.
+Sentences are left out if another gender would be correct as well ("it is a file") or if the verb gives the answer
+away.
 """
 
 import re

@@ -118,9 +118,7 @@ def _sort(mined: Mined, pair: Pair, rules: Rules, dictionary: Dictionary, spelli
     if not doubtful:
         mined.address.add(tokens, form, rules)
     antecedent = find_antecedent(tokens, rules, mined.lexicon, dictionary)
-    subject = rules.target.subject(
-        pair.target
-    )  # of a sentence that brings up nothing by the stricter rules of splicing
+    subject = rules.target.subject(pair.target)  # even if the sentence brings up nothing by the rules of splicing
     nouns = [each.noun for each in (antecedent, subject) if each is not None]
     held_out = any(map(held_out_noun, nouns))
     if form is None and not held_out and not doubtful:
