@@ -15,22 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checked, with_context
+from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData
 from tram.data.corpus import read_parallel
-from tram.data.units import units_of
 from tram.errors import InputError, RunError
 from tram.files import Lock, exists, regular_file, write_json
-from tram.model.folder import (
-    WEIGHTS,
-    check_memory,
-    load_known_weights,
-    load_weights,
-    read_model_file,
-    save_model,
-    weights,
-)
-from tram.model.transformer import Transformer
+from tram.model.folder import WEIGHTS, load_weights, save_model, weights
 from tram.progress import Progress
 from tram.training.checkpoints import (
     OPTIMIZER,
@@ -45,6 +35,7 @@ from tram.training.checkpoints import (
     not_finite,
 )
 from tram.training.document_stage import DocumentStage
+from tram.training.initial_model import initial_model
 from tram.training.log import Losses, Metrics, model_card, summary
 from tram.training.optimizers import (
     freeze,
@@ -86,7 +77,7 @@ class Trainer:
         self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
         self.accelerator = make_accelerator()
         self.precision = Precision(stage.precision, self.accelerator.device)
-        self.model, self.new = self.make_model(first)
+        self.model, self.new = initial_model(config, stage, data, first, self.accelerator)
         self.model.to(self.accelerator.device, self.precision.weights)
         share_parameters(self.accelerator, self.model)
         self.model.set_dropout(stage.dropout, stage.attention_dropout, stage.activation_dropout)
@@ -101,46 +92,6 @@ class Trainer:
         self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # tokens and seconds of the last updates
         self.score_note = ""
         self.warnings: list[str] = []
-
-    def make_model(self, first: Path | None) -> tuple[Transformer, set[str]]:
-        """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
-        torch.manual_seed(self.config.seed)
-        settings = on_main(self.accelerator, lambda: self.model_settings(first))
-        is_frozen = isinstance(self.stage_config, FinetuneConfig) and self.stage_config.freeze != "none"
-        check_memory(settings, self.data.vocabulary, copies=1 if is_frozen else 3)  # weights, gradients, momentum
-        model = Transformer(settings, self.data.vocabulary)
-        loaded: set[str] = set()
-        if first is not None:
-            loaded = on_main(self.accelerator, lambda: load_known_weights(model, first / WEIGHTS))
-        return model, weights(model).keys() - loaded
-
-    def model_settings(self, first: Path | None) -> ModelConfig:
-        """Return the config of the model to train: that of `first`, if there is one, and the context of the stage."""
-        settings = self.config.model
-        if first is not None:
-            about = read_model_file(first)
-            if about.vocabulary != self.data.vocabulary or about.text not in (None, self.data.fingerprint):
-                raise InputError(
-                    f"{first}: its subwords are not those of {self.data.folder}; prepare the data with --text"
-                )
-            settings = about.model
-            if settings.context is not None and not isinstance(self.stage_config, FinetuneConfig):
-                raise InputError(
-                    f"{first}: has a context module, which single sentences cannot train; start from a sentence model"
-                )
-        unit = settings.unit if self.config.model.unit.kind == "sentence" else self.config.model.unit
-        if isinstance(self.stage_config, FinetuneConfig):
-            settings = with_context(settings, self.stage_config.context, str(first or "finetune"))
-            unit = self.stage_config.unit or settings.unit
-        settings = checked(ModelConfig, settings.model_dump() | {"unit": unit}, str(first or "model"))
-        needed = self.data.source_vocabulary or self.data.vocabulary
-        if (settings.source_vocabulary or self.data.vocabulary) < needed:
-            raise InputError(
-                f"{first or 'model'}: source_vocabulary is {settings.source_vocabulary}, but the source of "
-                f"{self.data.folder} has {needed:,} ids; set it to {needed} or more"
-            )
-        units_of(settings, self.data.special, str(self.data.folder))  # refuses data without a separator
-        return settings
 
     def make_stage(self) -> Stage:
         """Return the stage that the updates come from."""
@@ -297,7 +248,8 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Evaluate on the held-out documents and record whether this is the best model so far."""
         standing = self.standing
-        scores = {"held_loss": (watched := self.held_loss())}
+        watched = self.held_loss()
+        scores = {"held_loss": watched}
         if not math.isfinite(watched):
             raise self.diverged("the held-out loss", watched)
         if self.stage_config.watch == "bleu":
@@ -378,9 +330,8 @@ class Trainer:
                 continue
             best = contents.standing.best_update
             if best is not None and not exists(self.checkpoints.at(best).folder):
-                contents.standing.best = contents.standing.best_update = (
-                    None  # it was pruned when a checkpoint that is now damaged was better
-                )
+                # It was pruned when a checkpoint that is now damaged was better
+                contents.standing.best, contents.standing.best_update = None, None
                 self.restore(contents)
             for other, problem in damaged:
                 aside = self.checkpoints.set_aside(other)
