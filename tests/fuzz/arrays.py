@@ -184,7 +184,7 @@ def _other_shape(draw: random.Random, shape: list[int]) -> list[int]:
 def _other_rows(draw: random.Random, entries: list[Entry]) -> list[Entry]:
     """Give a value of a state that differs in length between documents more or fewer rows."""
     by_name = {entry.name: entry for entry in entries}
-    found = [name for name, entry in by_name.items() if f"{name}/lengths" in by_name and entry.data]
+    found = [name for name, entry in by_name.items() if f"{name}/lengths" in by_name and entry.shape and entry.data]
     if not found:
         return entries
     name = draw.choice(found)

@@ -395,6 +395,7 @@ class Corpora(Kind):
     """A parallel corpus in every format."""
 
     endless = ()
+    folders = False
 
     def make(self) -> None:
         documents = made_up([2, 3], seed=2)

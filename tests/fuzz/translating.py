@@ -83,6 +83,8 @@ class Foreign(Kind):
 class Files(Kind):
     """A file of every type, translated by a function."""
 
+    folders = False
+
     def make(self) -> None:
         for name, sample in {**SAMPLES, **VARIANTS}.items():
             made = sample()
