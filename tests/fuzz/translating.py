@@ -1,6 +1,7 @@
 """What `tram translate` and `tram import` read besides model folders: adapters, foreign models, files, glossaries."""
 
 import io
+import os
 import random
 import re
 import shutil
@@ -94,7 +95,7 @@ class Files(Kind):
         path = next(self.bad.iterdir(), None)
         if path is None:
             return
-        if path.is_file() and not path.is_symlink() and draw.random() < 0.6:
+        if path.is_file() and not path.is_symlink() and os.access(path, os.W_OK) and draw.random() < 0.6:
             path.write_bytes(_rewritten(draw, (self.good / self.chosen / path.name).read_bytes()))
         translate = by_sentences(lambda texts: [text.translate(ACCENTS) for text in texts])
         output = self.bad.parent / "written"
