@@ -180,3 +180,29 @@ def test_a_library_that_swallows_exceptions_while_it_is_imported_does_not_keep_t
     line = [sys.executable, "-m", "tram", "score", str(tmp_path / "text"), "-i", str(tmp_path / "text")]
     done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"tram: stopped\n")
+
+
+FINALISER = """
+import builtins, os, signal, sys
+from tram.cli.main import main
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def show(*values, print=print, **options):
+    Finalised()
+    print(*values, **options)
+
+builtins.print = show
+main()
+"""
+
+
+def test_a_signal_in_a_finaliser_stops_the_command(tmp_path: Path) -> None:
+    """Python ignores what a finaliser raises; the command would go on and print its table."""
+    (tmp_path / "text").write_text("A fox.\n")
+    line = [sys.executable, "-c", FINALISER, "stats", tmp_path / "text"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"tram: stopped\n")

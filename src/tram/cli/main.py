@@ -63,11 +63,20 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
+    def note(ignored: Any) -> None:
+        """End at once if Python ignores `Stopped`: it was raised in a finaliser or another callback."""
+        if isinstance(ignored.exc_value, Stopped):
+            _end(ignored.exc_value.number, None)
+        hook(ignored)
+
+    hook = sys.unraisablehook
+    sys.unraisablehook = note
     _handle_signals(_stop)
     try:
         yield
     finally:
         _handle_signals(_end)
+        sys.unraisablehook = hook
 
 
 def _refuse_arguments(error: Any) -> NoReturn:
