@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from conftest import Corpus, Done
+from conftest import Corpus, Done, refused
 from tram.cli.app import app
 from tram.translation.translator import Translator
 
@@ -89,3 +89,22 @@ def test_no_path_is_a_traceback(
         assert done.code in (0, 1, 2), (kind, line)
         assert "Traceback" not in done.err, (kind, line)
     assert {name for name in os.listdir(tmp_path) if name.endswith(".tmp")} == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["prepare", "", "--train", "SOURCE"],
+        ["serve", "--sessions", ""],
+        ["serve", "--sessions="],
+        ["score", "SOURCE", "-i", "SOURCE", ""],
+        ["train", ""],
+        [""],
+    ],
+)
+def test_an_empty_argument_is_not_the_current_folder(
+    line: list[str], tram: Callable[..., Done], corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused(tram(*(word.replace("SOURCE", str(corpus.dev[0])) for word in line)), "is empty; is a variable")
+    assert not list(tmp_path.iterdir())

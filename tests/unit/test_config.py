@@ -482,6 +482,13 @@ def test_a_path_that_no_file_can_have_is_refused(value: str, tmp_path: Path) -> 
         Config.load(path)
 
 
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("data: d\noutput: ''\n")
+    with pytest.raises(InputError, match="`output`: the path is empty"):
+        Config.load(path)
+
+
 def test_an_alias_bomb_is_a_short_sentence(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,13 @@ def report(table: str, value: Any, json_path: Path | None) -> None:
 
 VALUE_SEPARATOR = "\0"
 MULTI_VALUE_OPTIONS = {"score": ("-i", "--input"), "prepare": ("--train", "--dev"), "splice": ("--train",)}
+
+
+def refuse_empty(arguments: list[str]) -> None:
+    """Refuse empty arguments: as a path, an empty one would be the current folder."""
+    for before, argument in pairwise(["tram", *arguments]):
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            raise InputError(f"the argument after {argument or before} is empty; is a variable of the shell not set?")
 
 
 def join_option_values(arguments: list[str]) -> list[str]:

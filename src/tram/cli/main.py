@@ -95,9 +95,10 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # print file names that are not valid UTF-8 unchanged
     from tram.cli.app import UsageError, app
-    from tram.cli.console import join_option_values
+    from tram.cli.console import join_option_values, refuse_empty
 
     try:
+        refuse_empty(sys.argv[1:])
         with _stoppable():
             code = app(join_option_values(sys.argv[1:]), prog_name="tram", standalone_mode=False)
         if isinstance(code, int) and code > SIGNALLED:

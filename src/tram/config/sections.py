@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 # All numbers are bounded, so that a typing error cannot start an endless computation.
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -26,7 +26,14 @@ def usable_path(path: Path) -> Path:
     return path
 
 
-FilePath = Annotated[Path, AfterValidator(usable_path)]
+def not_empty(path: Any) -> Any:
+    """Refuse an empty text, which as a path would be the current folder."""
+    if path == "":
+        raise ValueError("the path is empty; write . for the current folder")
+    return path
+
+
+FilePath = Annotated[Path, BeforeValidator(not_empty), AfterValidator(usable_path)]
 
 
 class Section(BaseModel):
