@@ -62,7 +62,7 @@ class Precision:
         return {} if self.scaler is None else {"scaler": self.scaler.state_dict()}
 
     def restore(self, scaler: Any) -> None:
-        """Continue with the state of a scaler; None: there was none."""
+        """Continue with the state of a scaler, and without an update it has begun; None: there was none."""
         if scaler is None or self.scaler is None:
             return
         if not isinstance(scaler, dict) or scaler.keys() != self.scaler.state_dict().keys():
@@ -70,4 +70,5 @@ class Precision:
         limits = {float: 1e38, int: 2**63 - 1}  # the largest values that torch accepts
         if not all(type(value) in limits and 0 <= value <= limits[type(value)] for value in scaler.values()):
             raise ValueError("`scaler` has a value that is not a finite number")
+        self.scaler = torch.amp.GradScaler(self.device)  # the old one may have divided gradients already
         self.scaler.load_state_dict(scaler)

@@ -173,13 +173,14 @@ class Trainer:
             say(f"continuing after update {self.standing.update:,}")
 
     def next_update(self) -> "Losses":
-        """Make one step of the optimiser; a signal before it leaves everything as it was before this update."""
-        before = self.stage.position(), self.stage.tensors()
+        """Make one step of the optimiser; a signal or an error before it leaves everything as it was."""
+        before, scaler = (self.stage.position(), self.stage.tensors()), self.precision.state().get("scaler")
         try:
             return self.update()
-        except Interrupted:
+        except (Interrupted, RunError):
             self.optimizer.zero_grad()
             self.stage.restore(*before)
+            self.precision.restore(scaler)
             raise
 
     def update(self) -> "Losses":
