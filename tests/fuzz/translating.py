@@ -32,6 +32,7 @@ PIECES = [
     *("&#xD800;", "&#99999999;", "&nope;", "&", '"', "'", "\n", "\n\n", "\r", "```", "---", "|", "\\", "[", "](", "`"),
     *("[^1]: ", "$$", "{{", "}}", "%s", "%(", "{", "}", "<script>", "<pre>", "</html>", "--> ", "00:00:01,000", "NOTE"),
     *('msgid "', 'msgstr "', 'msgstr[9] "', "#~ ", "#, fuzzy", 'translate="no"', 'xml:space="preserve"', "\u202e"),
+    *("nplurals=0;", "nplurals=2; plural=1/(n-5);", "nplurals=2; plural=n-9;", "9" * 5000, "\\begin{align}\n", "<wbr>"),
     *("\U0010f000", "\U0010f100", "\ue000", "\ufffe", "👩‍👩‍👧", "\u0301", "\0", "\ufeff", "ab" * 3000, "<i>" * 300),
 ]
 
@@ -134,9 +135,11 @@ def _pieces(draw: random.Random, content: bytes) -> bytes:
         return damaged_bytes(draw, content)
     for _ in range(draw.choice([1, 1, 2, 5, 20])):
         at, other = draw.randrange(len(found)), draw.randrange(len(found))
-        match draw.randrange(6):
+        match draw.randrange(7):
             case 0:
                 found[at] = ""
+            case 6 if draw.random() < 0.1:  # what looks at all that it has read again for each takes too long
+                found[at] = draw.choice([found[at], *PIECES, found[at] + draw.choice([*PIECES, " a "])])[:40] * 2000
             case 1:
                 found[at] *= 2
             case 2:

@@ -7,6 +7,7 @@ combines the two sides; `xml_formats.py` has the formats made of tags.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,7 +199,7 @@ class StartLines(Format):
     def _starts(self, index: Lines) -> Iterator[tuple[int, int | None]]:
         last = 0
         for number, line in index:
-            if not (line.strip().isascii() and line.strip().isdigit()):
+            if not re.fullmatch("[0-9]{1,18}", line.strip()):
                 index.refuse(number, f"is {line.strip()!r}; give the 0-based line number of a document's start")
             start = int(line)
             if number == 1 and start != 0:

@@ -10,9 +10,10 @@ both.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from tram.errors import InputError
 from tram.evaluation.address import SHARES
@@ -34,24 +35,68 @@ class ShareDifference:
     p: float | None
 
 
+class _Judged(BaseModel):
+    """What a comparison reads of an item: judgements, or one for each kind of context."""
+
+    right: bool | dict[str, bool | None] | None
+    expected_form: str | None = None
+    forms: str | dict[str, str | None] | None = None
+
+
+class _Results(BaseModel):
+    items: list[_Judged]
+
+
+Count = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class _Counts(BaseModel):
+    counts: dict[str, list[list[Count]]]  # a row for each document
+
+    @field_validator("counts")
+    @classmethod
+    def _are_tables(cls, counts: dict[str, list[list[float]]]) -> dict[str, list[list[float]]]:
+        if not counts.keys() >= {rows for rows, _ in SHARES.values()}:
+            raise ValueError("lacks counts")
+        if any(len(set(map(len, rows))) > 1 for rows in counts.values()):
+            raise ValueError("has rows of different lengths")
+        return counts
+
+
+class _Address(BaseModel):
+    own: _Counts
+
+
+class _Measures(BaseModel):
+    address: _Address
+
+
+class _Evaluation(BaseModel):
+    measures: _Measures
+
+
 def read_results(path: Path | str) -> dict[str, Any]:
     """Read a result of `tram contrast --json`."""
     value = _read_json(path, "tram contrast SUITE --json")
-    if isinstance(value, dict) and isinstance(value.get("items"), list):
-        return value
+    if _fits(value, _Results):
+        return dict(value)
     raise InputError(f"{path}: is not a result of `tram contrast`; write it with `tram contrast SUITE --json`")
 
 
 def read_address(path: Path | str) -> dict[str, Any]:
     """Read the form of address from a result of `tram evaluate --json`."""
     value = _read_json(path, "tram evaluate SOURCE REFERENCE --json")
-    try:
-        address: dict[str, Any] = value["measures"]["address"]
-        if address["own"]["counts"].keys() >= {rows for rows, _ in SHARES.values()}:
-            return address
-    except (KeyError, TypeError, AttributeError):
-        pass
+    if _fits(value, _Evaluation):
+        return dict(value["measures"]["address"])
     raise InputError(f"{path}: has no form of address; write it with `tram evaluate --measures address --json`")
+
+
+def _fits(value: Any, kind: type[BaseModel]) -> bool:
+    try:
+        kind.model_validate(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _read_json(path: Path | str, command: str) -> Any:
@@ -85,11 +130,10 @@ def judgements(results: Mapping[str, Any]) -> dict[str, list[bool | None]]:
     items = results["items"]
     judged = {"right": [_own(item["right"]) for item in items]}
     if any(item.get("expected_form") for item in items):
-        shown = [_own(item["forms"]) for item in items]
-        right = [form == item["expected_form"] for form, item in zip(shown, items, strict=True)]
-        judged["form"] = [
-            None if item["expected_form"] is None else each for each, item in zip(right, items, strict=True)
-        ]
+        shown = [_own(item.get("forms")) for item in items]
+        expected = [item.get("expected_form") for item in items]
+        right = [form == each for form, each in zip(shown, expected, strict=True)]
+        judged["form"] = [None if form is None else each for form, each in zip(expected, right, strict=True)]
         judged["form if shown"] = [None if form is None else each for form, each in zip(shown, right, strict=True)]
     return judged
 

@@ -272,11 +272,36 @@ def _is_passable(item: Item) -> bool:
     return item.kind in ("open", "close", "empty") or (item.kind == "text" and not item.text.strip())
 
 
+class _Text:
+    """A text that grows and shrinks at its end, in time that does not depend on how long it is."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []  # none is empty
+        self.length = 0
+
+    @property
+    def last(self) -> str:
+        """Its last character; empty if there is none."""
+        return self.parts[-1][-1] if self.parts else ""
+
+    def add(self, text: str) -> None:
+        if text:
+            self.parts.append(text)
+            self.length += len(text)
+
+    def strip(self) -> None:
+        """Drop the blanks at its end."""
+        while self.last.isspace():
+            end = self.parts.pop()
+            self.length -= len(end)
+            self.add(end.rstrip())
+
+
 def _sentence(
     items: Sequence[Item], partners: dict[int, int], head: list[int], body: range, tail: list[int]
 ) -> _Sentence:
     """Return the plain text of a sentence with its tags."""
-    text = ""
+    text = _Text()
     tags: list[Tag] = []
     found: dict[tuple[str, int], Item] = {}
     opaque: dict[str, Item] = {}
@@ -288,36 +313,39 @@ def _sentence(
         if item.kind == "text":
             piece = WRAP.sub(" ", item.text) if "\n" in item.text else item.text
             # Blanks on both sides of a tag are one blank to a reader.
-            text += piece.lstrip() if after_line else piece.lstrip(" ") if text.endswith(" ") else piece
+            text.add(piece.lstrip() if after_line else piece.lstrip(" ") if text.last == " " else piece)
             after_line = after_line and not piece.strip()
         elif item.kind == "opaque":
             character = placeholder(len(opaque))
             opaque[character] = item
-            text += character
+            text.add(character)
             after_line = False
         else:
             kind = TAG_KINDS.get(item.kind, "empty")
             key = min(i, partners.get(i, i))
             is_apart = (
-                kind == "empty" and text[-1:].isspace() and i + 1 < len(items) and items[i + 1].plain[:1].isspace()
+                kind == "empty" and text.last.isspace() and i + 1 < len(items) and items[i + 1].plain[:1].isspace()
             )
             if item.kind == "line" or is_apart:
-                text = text.rstrip()
-                tags = [replace(tag, position=min(tag.position, len(text))) for tag in tags]
-            tags.append(Tag(kind, key, len(text)))
+                text.strip()
+                moved = len(tags)
+                while moved and tags[moved - 1].position > text.length:
+                    moved -= 1
+                    tags[moved] = replace(tags[moved], position=text.length)
+            tags.append(Tag(kind, key, text.length))
             found[kind, key] = item
             if item.kind == "line":
-                text += " "
+                text.add(" ")
                 after_line = True
             elif is_apart:
                 apart.add(key)
             elif (
                 kind == "empty"
-                and text[-1:].isspace()
+                and text.last.isspace()
                 and not (i + 1 < len(items) and items[i + 1].plain[:1].isalnum())
             ):
                 behind_blank.add(key)
-    segment = Segment(text, tuple(tags), tuple(item.text for item in opaque.values()))
+    segment = Segment("".join(text.parts), tuple(tags), tuple(item.text for item in opaque.values()))
     # Most sentences have neither tags nor opaque pieces: they share what is empty (frozenset(set()) is a new object).
     own = [items[i] for i in (*head, *body, *tail)]
     keys = (frozenset(each) if each else NO_KEYS for each in (apart, behind_blank))
@@ -338,7 +366,8 @@ def _events(sentence: _Sentence, translation: Translation) -> Iterator[Event]:
         yield from _with_opaque(translation.text[start:end], sentence.opaque)
         if number < len(translation.tags):
             tag = translation.tags[number]
-            before, after = translation.text[: tag.position][-1:], translation.text[tag.position :][:1]
+            at = tag.position
+            before, after = translation.text[max(at - 1, 0) : at], translation.text[at : at + 1]
             # It had blanks on both sides; the side of a word gets one again.
             apart = tag.kind == "empty" and tag.key in sentence.apart
             needs_before = (apart and before != "") or number in stuck

@@ -14,6 +14,7 @@ CONTAINERS = frozenset({"hyperlink", "smartTag", "ins", "moveTo", "customXml", "
 OPAQUE = frozenset({"oMath", "oMathPara", "fldSimple"})
 TRANSLATED_FIELDS = ("HYPERLINK", "TOC")  # the result of any other field is computed by Word
 CONTROLS = frozenset({"dropDownList", "comboBox", "date", "checkbox", "picture", "dataBinding", "citation"})
+MAX_FIELDS = 20  # inside of each other, as in Word
 GAP = 3  # blanks between columns
 BLANKS = str.maketrans("\n\t", "  ")
 # Names of the styles of code in Word, LibreOffice and pandoc.
@@ -86,13 +87,15 @@ def _with_formats(items: Sequence[Item], base: str) -> Iterator[Item]:
     yield from waiting
 
 
-def _items(source: str, nodes: Sequence[Element]) -> Iterator[Item]:
+def _items(source: str, nodes: Sequence[Element], fields: int = 0) -> Iterator[Item]:
+    """Yield the items of elements; `fields`: how many fields they are in."""
     position = 0
+    ends = _field_ends(nodes)
     while position < len(nodes):
         node = nodes[position]
-        end = _field_end(source, nodes, position)
+        end = ends.get(position, position)
         if end > position:
-            yield from _field(source, nodes[position:end])
+            yield from _field(source, nodes[position:end], fields + 1)
             position = end
             continue
         position += 1
@@ -100,10 +103,10 @@ def _items(source: str, nodes: Sequence[Element]) -> Iterator[Item]:
             yield from _run(source, node, nodes[max(position - 2, 0) : position - 1], nodes[position : position + 1])
         elif node.name in CONTAINERS and node.inner_end < node.end:
             yield Item("open", node.start, node.inner, name=f"{node.name} {node.start}")
-            yield from _items(source, list(node.children))
+            yield from _items(source, list(node.children), fields)
             yield Item("close", node.inner_end, node.end, name=f"{node.name} {node.start}")
         elif node.name == "sdt":
-            yield from _control(source, node)
+            yield from _control(source, node, fields)
         elif node.name in OPAQUE:
             yield Item("opaque", node.start, node.end, _text(source, node))
         else:  # bookmarks, marks of comments, deletions
@@ -155,7 +158,7 @@ def _run(source: str, run: Element, before: Sequence[Element], after: Sequence[E
             yield Item("empty", node.start, node.end, data=element)
 
 
-def _control(source: str, control: Element) -> Iterator[Item]:
+def _control(source: str, control: Element, fields: int) -> Iterator[Item]:
     """Yield a content control: a pair of tags around its text, or one piece if it is a list, a date or the like."""
     properties, content = control.find("sdtPr"), control.find("sdtContent")
     kinds = {child.name for child in properties.children} if properties else set()
@@ -163,7 +166,7 @@ def _control(source: str, control: Element) -> Iterator[Item]:
         yield Item("opaque", control.start, control.end, _text(source, control))
         return
     yield Item("open", control.start, content.inner, name=f"sdt {control.start}")
-    yield from _items(source, list(content.children))
+    yield from _items(source, list(content.children), fields)
     yield Item("close", content.inner_end, control.end, name=f"sdt {control.start}")
 
 
@@ -174,22 +177,26 @@ def _marks(node: Element) -> list[str]:
     )
 
 
-def _field_end(source: str, nodes: Sequence[Element], start: int) -> int:
-    """Return the index behind a field that begins here; `start` if none does."""
-    if "begin" not in _marks(nodes[start]):
-        return start
-    depth = 0
-    for i in range(start, len(nodes)):
-        for mark in _marks(nodes[i]):
-            depth += {"begin": 1, "end": -1}.get(mark, 0)
-        if depth == 0:
-            return i + 1
-    # It ends in another paragraph: what precedes its result here is one piece.
-    separate = next((i for i in range(start, len(nodes)) if "separate" in _marks(nodes[i])), None)
-    return start if separate is None else separate + 1
+def _field_ends(nodes: Sequence[Element]) -> dict[int, int]:
+    """Return the index behind each field by that of the node with its beginning."""
+    marks = [_marks(node) for node in nodes]
+    after = [0]  # how many fields are open behind each node
+    for each in marks:
+        after.append(after[-1] + each.count("begin") - each.count("end"))
+    ends: dict[int, int] = {}
+    last: dict[int, int] = {}  # the next node behind which so many are open
+    separate = None  # the next node with this mark
+    for i in reversed(range(len(nodes))):
+        last[after[i + 1]] = i
+        separate = i if "separate" in marks[i] else separate
+        if "begin" in marks[i]:
+            # It may end in another paragraph: then what precedes its result here is one piece.
+            found = last.get(after[i], separate)
+            ends |= {} if found is None else {i: found + 1}
+    return ends
 
 
-def _field(source: str, nodes: Sequence[Element]) -> Iterator[Item]:
+def _field(source: str, nodes: Sequence[Element], fields: int) -> Iterator[Item]:
     """Yield a complex field: one piece if Word computes its text, else tags around that text."""
     code = "".join(_instruction(source, node) for node in nodes)
     depth, separate, end = 0, None, None
@@ -202,10 +209,10 @@ def _field(source: str, nodes: Sequence[Element]) -> Iterator[Item]:
                 end = i
     if end is None or separate is None:
         yield Item("empty", nodes[0].start, nodes[-1].end)
-    elif code.split()[:1] and code.split()[0].upper() in TRANSLATED_FIELDS:
+    elif fields <= MAX_FIELDS and code.split()[:1] and code.split()[0].upper() in TRANSLATED_FIELDS:
         name = f"field {nodes[0].start}"
         yield Item("open", nodes[0].start, nodes[separate].end, name=name)
-        yield from _items(source, nodes[separate + 1 : end])
+        yield from _items(source, nodes[separate + 1 : end], fields)
         yield Item("close", nodes[end].start, nodes[end].end, name=name)
     else:
         text = "".join(_text(source, node) for node in nodes[separate + 1 : end])

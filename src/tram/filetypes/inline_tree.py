@@ -14,7 +14,8 @@ IDEOGRAPHS = (
 )
 WORD = re.compile(rf"[{RESERVED}{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+(?:['’·.][^\W{IDEOGRAPHS}]+)*|[^\w\s]")
 IDEOGRAPH = re.compile(f"[{IDEOGRAPHS}]")
-WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']*(?:\s|$)""")
+# A longer run of signs is no end of a word, and is not searched to its end again from each of its signs.
+WORD_END = re.compile(r"""[.,;:!?…)\]»“”"']{0,40}+(?:\s|$)""")
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -118,18 +119,23 @@ def find_partners(tags: Sequence[Tag]) -> dict[int, int]:
     """Return the index of each tag's partner; -1 if it is in another sentence; nothing for tags that cross pairs."""
     partners: dict[int, int] = {}
     stack: list[int] = []
+    opened: dict[int, list[int]] = {}  # the tags on the stack by key
+    crossing: set[int] = set()  # those of them that count no longer
     for i, tag in enumerate(tags):
         if tag.kind == "open":
             stack.append(i)
+            opened.setdefault(tag.key, []).append(i)
         elif tag.kind == "close":
+            while stack and stack[-1] in crossing:
+                stack.pop()
             if stack and tags[stack[-1]].key == tag.key:
                 partners[i] = stack.pop()
-                partners[partners[i]] = i
+                partners[opened[tag.key].pop()] = i
             elif not stack:
                 partners[i] = -1
             else:  # crosses the pair on top of the stack: both tags of the crossing one are points
-                stack = [j for j in stack if tags[j].key != tag.key]
-    return partners | dict.fromkeys(stack, -1)
+                crossing.update(opened.pop(tag.key, ()))
+    return partners | {i: -1 for i in stack if i not in crossing}
 
 
 def first_word(spans: list[tuple[int, int]], position: int) -> int:
@@ -144,5 +150,5 @@ def last_word(spans: list[tuple[int, int]], position: int) -> int:
 
 def _follows_word(source: str, position: int) -> bool:
     """Whether a point moves with the word before it rather than the word after it."""
-    before, after = source[:position][-1:], source[position : position + 1]
+    before, after = source[max(position - 1, 0) : position], source[position : position + 1]
     return bool(before.strip()) or not after.strip()

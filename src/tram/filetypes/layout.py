@@ -9,7 +9,7 @@ from tram.text.sentences import sentence_spans
 # "3. " may be a date after a line break.
 MARKER = re.compile(r"\s*(?:(?:[-–*+•‣▪]|#{1,6}|>+|\(?\d{1,3}[.)]|\(?[a-z]\))\s+)?")
 BULLET = re.compile(r"\s*(?:[-*+•‣▪]|#{1,6}|>+)\s")
-WRAP = re.compile(r"\s*\n\s*")
+WRAP = re.compile(r"(?<!\s)\s*\n\s*")  # only from the start of a run of blanks: linear time
 # What is between two columns of a line: tabs, three blanks or more, or a line of dots or underscores, as in a form or a
 # table of contents; two blanks behind an option, as in `--help`.
 COLUMN = re.compile(

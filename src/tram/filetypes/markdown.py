@@ -24,7 +24,7 @@ from tram.filetypes.base import FileType, ReadOptions, Translation
 from tram.filetypes.blocks import Block, Event, Item, is_direction_mark
 from tram.filetypes.encoding import decode
 from tram.filetypes.html_blocks import HtmlWriter, html_blocks
-from tram.filetypes.markdown_inline import Content, LinkTitle, content_of, formula, inline_items, title_items
+from tram.filetypes.markdown_inline import Content, LinkTitle, content_of, formula, formulas, inline_items, title_items
 from tram.filetypes.parts import PartsDocument
 
 FRONT_MATTER = re.compile(
@@ -61,6 +61,7 @@ def parser() -> MarkdownIt:
     """Return a parser that keeps escapes and labels apart."""
     md = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     md.use(dollarmath_plugin).use(amsmath_plugin).inline.ruler.at("math_inline", formula)
+    md.block.ruler.at("amsmath", formulas, {"alt": ["paragraph", "reference", "blockquote", "list", "footnote_def"]})
     md.use(admon_plugin).use(deflist_plugin)
     # Only definitions of notes: references to them are items (`markdown_inline`), and all stay in their places.
     md.block.ruler.before("reference", "footnote_def", footnote_def, {"alt": ["paragraph", "reference"]})
@@ -128,7 +129,7 @@ class _MarkdownPart(HtmlWriter):
     def _event(self, event: Event, escapes: Escapes, i: int, events: list[Event], block: Block) -> tuple[str, str]:
         """Return an event as inline content, and as the file has it, with what surrounds continuation lines."""
         if isinstance(event, str):
-            text = _escaped(event, escapes, _starts_line(events[:i]), block.data)
+            text = _escaped(event, escapes, _starts_line(events[i - 1] if i else "\n"), block.data)
             return text, text
         inner, label = content_of(event), event.data[1] if event.data else None
         raw = self.raw(event, block)
@@ -198,8 +199,8 @@ def _link_text(events: Sequence[Event]) -> str:
     return "".join(reversed(parts))
 
 
-def _starts_line(before: Sequence[Event]) -> bool:
-    last = before[-1] if before else "\n"
+def _starts_line(last: Event) -> bool:
+    """Return whether what follows an event is at the start of a line."""
     return (last if isinstance(last, str) else content_of(last)).rstrip(" \t").endswith("\n")
 
 

@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from mdit_py_plugins.amsmath import RE_OPEN, amsmath_block
 
 from tram.filetypes.blocks import Item
 from tram.filetypes.html_tags import OPAQUE, html_tag
 
 # Text that is markup to the tools around Markdown. `start` only begins a block, `line` and `definition` only a line.
 EXTENSIONS = re.compile(
-    r"""(?P<empty> \[\^[^\]\s]+\]:? | \^\[[^\[\]\n]+\]  # notes
+    r"""(?P<empty> \[\^[^\[\]\s]+\]:? | \^\[[^\[\]\n]+\]  # notes
                | \{[#.:][^{}\n]*\} | \{\{[<%][^{}\n]*[>%]\}\} | \{%[^{}%\n]*%\})  # templates
       | (?P<mark> (?<![=\w])==(?=[^\s=]) | (?<=[^\s=])==(?![=\w]))  # highlighted text
       | (?P<opaque> (?<![\w:]):(?:[a-z][a-z0-9_+-]*|[+-]1):(?![\w:])  # emoji
@@ -34,7 +36,9 @@ BOLD_LINE = re.compile(r"\s*(\*\*|__)(?:(?!\1).)+\1:?\s*")  # a title above text
 FORMULA = re.compile(r"\$\$(?:[^$\\`]|\\.)+\$\$|(?<![\w$])\$(?=[^\s$])(?:[^$\\`]|\\.)+(?<!\s)\$(?![\w$])", re.DOTALL)
 PRICE = re.compile(r"\$\d.*(?<![\\A-Za-z])[A-Za-z]{2}", re.DOTALL)
 LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.)*\]", re.DOTALL)
+FORMULA_ENDS = "formula ends"  # of the parser's environment: where the last end of each kind is in a text
 SPACE = re.compile(r"[ \t\n]*")
+NONBLANK = re.compile(r"\S")
 TITLE_PIECE = re.compile(r"\\[!-/:-@\[-`{-~]|&#?\w+;|[^\\&]+|.")
 
 
@@ -102,6 +106,23 @@ def formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def formulas(state: StateBlock, first: int, last: int, silent: bool) -> bool:
+    """Read a formula of LaTeX: the rule of amsmath, which looks through the rest of the text for the end of each."""
+    at = state.bMarks[first] + state.tShift[first]
+    found = re.match(RE_OPEN, state.src[at : state.eMarks[first]])
+    if found is None:
+        return False
+    text, ends = state.env.get(FORMULA_ENDS, ("", {}))
+    if text is not state.src:
+        ends = {}
+        state.env[FORMULA_ENDS] = state.src, ends
+    closing = f"\\end{{{found[1]}{found[2]}}}"
+    if closing not in ends:
+        lines = re.finditer(rf"{re.escape(closing)}[^\S\n]*$", state.src, re.MULTILINE)
+        ends[closing] = max((match.start() for match in lines), default=-1)
+    return ends[closing] > at and amsmath_block(state, first, last, silent)
+
+
 class Lost(Exception):
     """A token that is not where the content says it should be."""
 
@@ -113,6 +134,7 @@ class _Walk:
         self.md = md
         self.content = content
         self.at = 0
+        self.line = self.searched = 0  # where the present line begins; what was searched for its beginning
         self.labels: list[str | None] = []  # of the links that are open
         self.starts: list[int] = []
         self.inner: list[Inner] = []
@@ -136,12 +158,11 @@ class _Walk:
         elif token.type == "text_special":
             yield self._take("text", self._expect(token.markup), token.content)
         elif token.type == "softbreak":
-            line = self.content.text[: self.at].rpartition("\n")[2]
+            start = self._line(self.at)
+            line = self.content.text[start : self.at]
             end = self._match(re.compile(r"[ \t]*\n[ \t]*"))
             goes_on = self.content.text[end : end + 1].islower()
-            is_title = (ALERT.match(line) and line == self.content.text[: self.at]) or (
-                BOLD_LINE.fullmatch(line) and not goes_on
-            )
+            is_title = (ALERT.match(line) and start == 0) or (BOLD_LINE.fullmatch(line) and not goes_on)
             yield self._take("break" if is_title else "text", end, " ")
         elif token.type == "hardbreak":
             yield self._take("line", self._match(re.compile(r"(?: *|\\)\n[ \t]*")))
@@ -177,7 +198,7 @@ class _Walk:
         """Take text; what is markup to other tools is not text, and escaped characters are items of their own."""
         end = self._expect(text)
         for match in EXTENSIONS.finditer(self.content.text, self.at, end):
-            at_line = not self.content.text[: match.start()].rpartition("\n")[2].strip()
+            at_line = NONBLANK.search(self.content.text, self._line(match.start()), match.start()) is None
             starts_line = match["line"] or match["definition"]
             if (match["start"] and match.start()) or (starts_line and not at_line):
                 continue
@@ -187,6 +208,12 @@ class _Walk:
             else:
                 yield self._take("break" if starts_line or "!" in match[0] else "empty", match.end())
         yield from self._plain(end)
+
+    def _line(self, at: int) -> int:
+        """Return where the line begins that a place is in; places are asked for in order."""
+        self.line = max(self.line, self.content.text.rfind("\n", self.searched, at) + 1)
+        self.searched = max(self.searched, at)
+        return self.line
 
     def _plain(self, end: int) -> Iterator[Item]:
         starts, ends = self.content.starts, self.content.ends
@@ -269,12 +296,18 @@ def content_of(item: Item) -> str:
 
 def _copied(items: list[Item]) -> Iterator[Item]:
     """Make one opaque item of an HTML element such as `<code>` and everything in it."""
+    closing: dict[str, list[int]] = {}  # by name, the last one first
+    for j in reversed(range(len(items))):
+        if items[j].kind == "close":
+            closing.setdefault(items[j].name, []).append(j)
     i = 0
     while i < len(items):
         end = i
         if items[i].kind == "open" and items[i].name in OPAQUE:
-            closing = (j for j in range(i, len(items)) if (items[j].kind, items[j].name) == ("close", items[i].name))
-            end = next(closing, i)
+            ends = closing.get(items[i].name, [])
+            while ends and ends[-1] < i:
+                ends.pop()
+            end = ends[-1] if ends else i
         if end > i:
             inside = items[i : end + 1]
             text, slices = "".join(item.text for item in inside), "".join(map(content_of, inside))

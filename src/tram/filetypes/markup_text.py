@@ -15,7 +15,7 @@ def marked_up_items(text: str) -> Iterator[Item]:
 
     A tag without a partner, such as `<file>` in a message, is copied like a word.
     """
-    matches = list(TOKEN.finditer(text))
+    matches = list(TOKEN.finditer(text, 0, text.rfind(">") + 1))  # no tag ends behind it
     paired = _paired([(m["name"] or "", m["close"] or "", m[0]) for m in matches])
     position = 0
     for number, match in enumerate(matches):
@@ -68,13 +68,15 @@ def reread(items: Sequence[Item], read: Callable[[str], Iterable[Item]]) -> list
 def _paired(tags: list[tuple[str, str, str]]) -> set[int]:
     """Return the indices of tags that have a partner."""
     opened: list[int] = []
+    by_name: dict[str, list[int]] = {}  # the same
     result: set[int] = set()
     for i, (name, close, raw) in enumerate(tags):
         if close:
-            partner = next((j for j in reversed(opened) if tags[j][0] == name), None)
-            if partner is not None:
-                result |= {i, partner}
-                opened = opened[: opened.index(partner)]
+            partner = by_name[name][-1] if by_name.get(name) else i
+            while opened and opened[-1] >= partner:  # it, and what was opened inside of it and has no end
+                by_name[tags[opened.pop()][0]].pop()
+            result |= {i, partner} if partner < i else set()
         elif name and not raw.endswith("/>"):
             opened.append(i)
+            by_name.setdefault(name, []).append(i)
     return result

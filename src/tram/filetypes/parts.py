@@ -1,6 +1,6 @@
 """Parts: texts (a file, or a file inside a package) in which blocks are translated and all else stays as it is."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from tram.filetypes.base import FileDocument, Segment, Translation, Translations
@@ -58,7 +58,8 @@ class Part:
         return self._splice(item.start, item.end, block.inner)
 
     def _splice(self, start: int, end: int, blocks: Sequence[Block]) -> str:
-        places: list[tuple[int, int, Block | str]] = [(block.start, block.end, block) for block in blocks]
+        first, last = (find(blocks, at, key=_start) for find, at in ((bisect_left, start), (bisect_right, end)))
+        places: list[tuple[int, int, Block | str]] = [(block.start, block.end, block) for block in blocks[first:last]]
         edits = self._edits[bisect_left(self._edits, (start, 0, "")) : bisect_left(self._edits, (end, 0, ""))]
         if edits:
             places = sorted([*places, *edits], key=lambda place: place[:2])
@@ -87,6 +88,10 @@ class XmlPart(Part):
         """Return an item as the file has it, or as ordinary text if it is in a CDATA section."""
         raw = super().raw(item, block)
         return escape_xml(raw) if item.data == CDATA else raw
+
+
+def _start(block: Block) -> int:
+    return block.start
 
 
 def _nest(blocks: list[Block]) -> list[Block]:

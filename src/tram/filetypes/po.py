@@ -42,6 +42,7 @@ PLURAL_FORMS = {
     "sl": "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);",
     "ar": "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : n%100>=11 ? 4 : 5);",
 }
+CHECKED = 1001  # numbers that `msgfmt --check` tries an expression with
 DEFAULT_FORMS = "nplurals=2; plural=(n != 1);"
 ACCELERATOR = "accelerator"
 # Messages, and contexts of messages, in whose place translators put their names and addresses.
@@ -150,7 +151,10 @@ class _PoDocument(FileDocument):
             check_target(decoded.name, language[1], options)
         self.header_text = self._header(options)
         forms = re.search(r"nplurals\s*=\s*(\d+)\s*;\s*plural\s*=\s*([^;\n]+)", self.header_text)
-        self.nplurals, self.form = int(forms[1]) if forms else 2, _plural(forms[2] if forms else "n != 1")
+        if forms and not re.fullmatch("0?[1-9]|[1-9][0-9]", forms[1]):
+            raise InputError(f"{decoded.name}: its header has an unusable number of plural forms; correct Plural-Forms")
+        self.nplurals = int(forms[1]) if forms else 2
+        self.form = _plural(forms[2] if forms else "n != 1", self.nplurals)
         for entry in self.entries:
             entry.blocks = list(self._blocks(entry, options))
         self.documents = [[segment for e in self.entries for block in e.blocks for segment in block.segments]]
@@ -285,15 +289,16 @@ def plural_forms(language: str) -> str:
     return DEFAULT_FORMS
 
 
-def _plural(expression: str) -> Callable[[int], int]:
-    """Return which form a number takes."""
+def _plural(expression: str, forms: int) -> Callable[[int], int]:
+    """Return which form a number takes; that of English if the expression is of no use."""
     compiled: Any
     try:
         compiled = gettext.c2py(expression.strip())
-        compiled(1)
+        if all(0 <= compiled(n) < forms for n in range(CHECKED)):
+            return compiled
     except (ValueError, ArithmeticError, RecursionError):
-        compiled = gettext.c2py("n != 1")
-    return compiled
+        pass
+    return gettext.c2py("n != 1")
 
 
 FILETYPE = FileType(

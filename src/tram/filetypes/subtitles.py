@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tram.filetypes.base import FileDocument, Segment, Tag, Translation, Translations
+from tram.filetypes.base import FileDocument, Segment, Tag, TagKind, Translation, Translations
 from tram.filetypes.blocks import BREAK, Item, find_partners
 from tram.filetypes.encoding import Decoded
 from tram.filetypes.inline import Alignment, place
@@ -134,33 +134,43 @@ class SubtitleDocument(FileDocument):
 
     def _cue(self, cue: Cue, pieces: list[tuple[int, int, str]]) -> str:
         """Return the text of a cue of which some parts are new."""
+        taken = {(tag.kind, tag.key) for start, end, _ in pieces for tag, _ in _tags_of(cue, start, end)}
         parts, position = [], 0
         for start, end, new in pieces:
-            parts += [self._old(cue, position, start, pieces), new]
+            parts += [self._old(cue, position, start, taken), new]
             position = end
-        return self.repaired("".join([*parts, self._old(cue, position, len(cue.text), pieces)]))
+        return self.repaired("".join([*parts, self._old(cue, position, len(cue.text), taken)]))
 
     def repaired(self, text: str) -> str:
         """Return the text of a cue without what its format would not read as text."""
         return text
 
-    def _old(self, cue: Cue, start: int, end: int, pieces: list[tuple[int, int, str]]) -> str:
-        """Return text and tags between the new parts of a cue."""
-        taken = {(t.kind, t.key) for first, last, _ in pieces for t, _ in _tags_of(cue, first, last)}
+    def _old(self, cue: Cue, start: int, end: int, taken: set[tuple[TagKind, int]]) -> str:
+        """Return text and tags between the new parts of a cue, which have taken tags with them."""
         parts, position = [], start
-        for tag, raw in cue.tags:
-            if start <= tag.position <= end and (tag.kind, tag.key) not in taken:
+        for tag, raw in _tags_within(cue, start, end):
+            if (tag.kind, tag.key) not in taken:
                 parts += [self.escape(cue.text[position : tag.position]), raw]
                 position = tag.position
         text = "".join([*parts, self.escape(cue.text[position:end])])
         return text.replace("\n", "\r\n") if "\r\n" in self.decoded.text[:1000] else text
 
 
+def _tags_within(cue: Cue, start: int, end: int) -> list[tuple[Tag, str]]:
+    """Return the tags from one position to another."""
+    first, last = (find(cue.tags, at, key=_position) for find, at in ((bisect_left, start), (bisect_right, end)))
+    return cue.tags[first:last]
+
+
+def _position(tag: tuple[Tag, str]) -> int:
+    return tag[0].position
+
+
 def _tags_of(cue: Cue, start: int, end: int) -> list[tuple[Tag, str]]:
     """Return the tags of a part of a cue: those inside, and those at its ends that open or close in it."""
     return [
         (tag, raw)
-        for tag, raw in cue.tags
+        for tag, raw in _tags_within(cue, start, end)
         if start < tag.position < end
         or (tag.position == start and tag.kind == "open")
         or (tag.position == end and tag.kind == "close" and start < end)
@@ -236,6 +246,9 @@ def split_by_share(text: str, shares: Sequence[int]) -> list[tuple[int, int]]:
         for (_, left), (right, _) in pairwise(words)
         if left < right or (not text[left - 1].isascii() and text[left - 1].isalnum() and text[right].isalnum())
     ]
+    lefts = [left for left, _ in gaps]
+    is_sign = [text[left - 1] in ",;:.!?" for left in lefts]
+    signs, others = ([i for i, sign in enumerate(is_sign) if sign == kind] for kind in (True, False))
     result = []
     start, done = 0, 0
     total = sum(shares) or 1
@@ -243,18 +256,25 @@ def split_by_share(text: str, shares: Sequence[int]) -> list[tuple[int, int]]:
         done += share
         ideal = len(text) * done / total
         wanted = len(shares) - 1 - number  # cuts still to make, this one included
-        usable = [gap for gap in gaps if gap[0] > start]
-        usable = usable[: max(len(usable) - wanted + 1, 1)]
-        if not usable:
+        first = bisect_right(lefts, start)
+        if first == len(gaps):
             result.append((start, len(text)) if start < len(text) else (start, start))
             start = len(text)
             continue
-        left, right = min(
-            usable, key=lambda gap: abs(gap[0] - ideal) - 0.08 * len(text) * (text[gap[0] - 1] in ",;:.!?")
-        )
+        last = max(len(gaps) - wanted + 1, first + 1)
+        middle = bisect_left(lefts, ideal)
+        near = [i for kind in (signs, others) for i in _around(kind, first, middle, last)]
+        left, right = gaps[min(near, key=lambda i: (abs(lefts[i] - ideal) - 0.08 * len(text) * is_sign[i], i))]
         result.append((start, left))
         start = right
     return [*result, (start, len(text))]
+
+
+def _around(numbers: list[int], first: int, middle: int, last: int) -> list[int]:
+    """Return those of some ascending numbers from first to last - 1 that are next to a middle, at most two."""
+    low, high = bisect_left(numbers, first), bisect_left(numbers, last)
+    at = min(max(bisect_left(numbers, middle), low), high)
+    return numbers[max(at - 1, low) : min(at + 1, high)]
 
 
 def _local(

@@ -34,6 +34,9 @@ UNWRITABLE = re.compile(
     f"[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff{chr(FIRST_PLACEHOLDER + PLACEHOLDERS)}-{chr(0x10FFFF)}]"
 )
 
+BLANKS = re.compile(r"\s+")
+LINE_END = re.compile(r"[\n\r\x0b\x0c\x85\u2028\u2029]")
+
 
 @dataclass(frozen=True, slots=True)
 class Rendition:
@@ -153,7 +156,7 @@ def _sentence_report(
 
 def _clean(text: str) -> str:
     """Return a translation in one line, without characters that a file cannot hold or that are tram's own."""
-    text = " ".join(re.split(r"\s*[\n\r\x0b\x0c\x85\u2028\u2029]\s*", text.strip()))
+    text = BLANKS.sub(lambda run: " " if LINE_END.search(run[0]) else run[0], text.strip())
     return UNWRITABLE.sub("", text).strip()
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import chain
 
 from tram.errors import InputError
 from tram.filetypes.base import FileDocument, FileType, ReadOptions
@@ -17,6 +18,7 @@ COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|\Z)")
 PIECE = re.compile(
     r"<(?P<close>/?)(?P<name>[a-z]+)?(?P<rest>[^>]*)>|(?P<reference>&[\w#]+;)|\r\n|[^<&\r]+|.", re.DOTALL
 )
+REST = re.compile(r"(?P<reference>&[\w#]+;)|\r\n|[^&\r]+|.", re.DOTALL)
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
@@ -77,11 +79,12 @@ def _payload(text: str, block: list[tuple[int, int]]) -> Iterator[tuple[int, int
 
 
 def _items(text: str, start: int, end: int) -> Iterator[Item]:
-    for match in PIECE.finditer(text, start, end):
+    last = text.rfind(">", start, end) + 1  # no tag ends behind it
+    for match in chain(PIECE.finditer(text, start, max(last, start)), REST.finditer(text, max(last, start), end)):
         first, last = match.span()
         if match["reference"]:
             yield Item("text", first, last, unescape(match[0]))
-        elif not match[0].startswith("<") or len(match[0]) == 1:
+        elif match.re is REST or not match[0].startswith("<") or len(match[0]) == 1:
             yield Item("text", first, last, match[0].replace("\r\n", "\n").replace("\r", "\n"))
         elif match["name"]:
             kind = "close" if match["close"] else "open"

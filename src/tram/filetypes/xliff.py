@@ -34,6 +34,7 @@ class XliffPart(XmlPart):
     def __init__(self, source: str, file: Element, span: tuple[int, int], options: ReadOptions, version: int) -> None:
         self.options = options
         self.version = version
+        self.data: dict[int, dict[str, str]] = {}  # by unit of version 2: its original data
         self.holders: dict[int, Element] = {}  # by block: the element with its state, if the block does not write it
         super().__init__(source, self._blocks(source, file), span)
 
@@ -57,7 +58,7 @@ class XliffPart(XmlPart):
     def _block(self, source: str, unit: Element, original: Element, target: Element | None) -> Block | None:
         """Return the block of a unit, or of one of the segments that its source and its target are divided into."""
         keep_lines = unit.inherited("xml:space") == "preserve" or original.inherited("xml:space") == "preserve"
-        data = _original_data(source, unit) if self.version > 1 else {}
+        data = self._original_data(source, unit.parent) if self.version > 1 and unit.parent else {}
         items = inline_items(source, original, keep_lines, data)
         if not any(item.text.strip() for item in items):
             return None
@@ -79,6 +80,13 @@ class XliffPart(XmlPart):
             bilingual=True,
             data=(prefix, suffix),
         )
+
+    def _original_data(self, source: str, unit: Element) -> dict[str, str]:
+        if id(unit) not in self.data:
+            stored = unit.find("originalData")
+            elements = stored.children if stored else ()
+            self.data[id(unit)] = {each.attributes.get("id", ""): plain_text(source, each) for each in elements}
+        return self.data[id(unit)]
 
     def write(self, translations: Sequence[Translation | None]) -> str:
         """Return the file; states that are not in a new target's own tag are set."""
@@ -136,13 +144,6 @@ def _place(source: str, original: Element, target: Element | None) -> tuple[str,
     is_blank = isinstance(before, Text) and not source[before.start : before.end].strip()
     indentation = source[before.start : before.end] if before and is_blank else ""
     return f"{indentation}<{name}>", f"</{name}>", original.end, original.end
-
-
-def _original_data(source: str, unit: Element) -> dict[str, str]:
-    stored = unit.parent.find("originalData") if unit.parent else None
-    if stored is None:
-        return {}
-    return {element.attributes.get("id", ""): plain_text(source, element) for element in stored.children}
 
 
 def read(name: str, content: bytes, options: ReadOptions) -> PartsDocument:

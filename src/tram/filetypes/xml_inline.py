@@ -1,6 +1,7 @@
 """Inline elements of the translators' formats, XLIFF and TMX: pairs, placeholders, protected text."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ def inline_items(source: str, element: Element, keep_lines: bool, data: dict[str
 
 def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]) -> Iterator[Item]:
     behind = 0  # everything before it is done
+    ends = _span_ends(element)
     for node in element.nodes:
         if node.start < behind:
             continue
@@ -39,8 +41,13 @@ def _items(source: str, element: Element, keep_lines: bool, data: dict[str, str]
             yield Item("break", node.inner_end, node.end)
         elif node.name == "mrk" and ("no" in (node.attributes.get("translate"), _protected(node))):
             yield Item("opaque", node.start, node.end, plain_text(source, node))
-        elif node.name == "sm" and node.attributes.get("translate") == "no" and (end := _end_of(element, node)):
-            inside = (other for other in element.nodes if node.start < other.start < end)
+        elif (
+            node.name == "sm"
+            and node.attributes.get("translate") == "no"
+            and (end := ends.get(node.attributes.get("id")))
+        ):
+            first, last = (bisect_left(element.nodes, at, key=lambda each: each.start) for at in (node.end, end))
+            inside = element.nodes[first:last]
             yield Item("opaque", node.start, end, "".join(_readable(source, other) for other in inside))
             behind = end
         elif node.name in PAIRS and node.inner_end < node.end:
@@ -62,16 +69,13 @@ def is_segment(node: Element) -> bool:
     return node.name == "mrk" and node.attributes.get("mtype") == "seg"
 
 
-def _end_of(parent: Element, start: Element) -> int | None:
-    """Return the end of the span that an `<sm/>` of XLIFF 2 starts, if it ends in the same element."""
-    return next(
-        (
-            child.end
-            for child in parent.children
-            if child.name == "em" and child.attributes.get("startRef") == start.attributes.get("id")
-        ),
-        None,
-    )
+def _span_ends(parent: Element) -> dict[str | None, int]:
+    """Return where each span ends that an `<sm/>` of XLIFF 2 starts and that ends in this element, by its id."""
+    ends: dict[str | None, int] = {}
+    for child in parent.children:
+        if child.name == "em":
+            ends.setdefault(child.attributes.get("startRef"), child.end)
+    return ends
 
 
 def _protected(node: Element) -> str:
@@ -103,10 +107,16 @@ def _code(source: str, node: Element, data: dict[str, str]) -> Item:
 
 def plain_text(source: str, element: Element) -> str:
     """Return all text inside of an element."""
-    return "".join(_readable(source, node) for node in element.nodes)
+    return _readable(source, element)
 
 
 def _readable(source: str, node: Element | Text) -> str:
-    if isinstance(node, Element):
-        return plain_text(source, node)
-    return "".join(item.text for item in _text(source, node, True))
+    parts: list[str] = []
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Element):
+            stack += reversed(node.nodes)
+        else:
+            parts += (item.text for item in _text(source, node, True))
+    return "".join(parts)

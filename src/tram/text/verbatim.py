@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain, pairwise
 
 from tram.text.special_ids import SENTINELS
 
@@ -67,6 +68,8 @@ CORE = re.compile(r"[^\W_].*[^\W_]|[^\W_]", re.DOTALL)
 END_SIGNS = ".!?…:;,"
 TERM_START = re.compile(r"\w+|[^\w\s]")
 NAME_LETTERS = "XYZQ"  # X1, X2, … stand for spans; the next letter is used if the sentence contains such a name
+BLANK = re.compile(r"\s")
+NONBLANK = re.compile(r"\S")
 PRIVATE = re.compile(f"[{RESERVED}]")
 
 TranslateStrings = Callable[[list[str]], list[str]]
@@ -243,12 +246,18 @@ def find_spans(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Span]:
     spans = [Span(*m.span(), m.lastgroup or "placeholder", m[0]) for m in pattern.finditer(text) if m[0]]
     if rules.keep or rules.glossary:
         terms = list(_terms(text, rules))
-        spans = [s for s in spans if not any(s.start < t.end and t.start < s.end for t in terms)] + terms
+        taken = _covered(text, terms)
+        spans = [span for span in spans if taken.find(1, span.start, span.end) < 0] + terms
+    spans += _foreign(text, _covered(text, spans), rules) if rules.patterns else ()
+    return sorted(spans, key=lambda span: span.start)
+
+
+def _covered(text: str, spans: Sequence[Span]) -> bytearray:
+    """Return 1 for each character of a text that is inside a span."""
     covered = bytearray(len(text))
     for span in spans:
         covered[span.start : span.end] = b"\1" * (span.end - span.start)
-    spans += _foreign(text, covered, rules) if rules.patterns else ()
-    return sorted(spans, key=lambda span: span.start)
+    return covered
 
 
 @lru_cache(maxsize=1)
@@ -338,12 +347,15 @@ def protect(text: str, rules: VerbatimRules = VerbatimRules()) -> list[Protected
     if spans and _is_edge(spans[-1], text[start : spans[-1].start][:-3:-1]) and spans[-1].end == stop:
         last.append(_protected(text, spans[-1].start, stop, spans[-1:]))
         stop, spans = spans[-1].start - 1, spans[:-1]
-    while len(spans) > len(SENTINELS):
-        cut = _cut(text, spans)
-        parts.append(_protected(text, start, cut, [s for s in spans if s.end <= cut]))
-        spans = [s for s in spans if s.end > cut]
-        start = len(text) - len(text[cut:].lstrip())
-    return [*parts, _protected(text, start, stop, spans), *last]
+    first = 0  # of the spans that are in no part yet; nothing here looks at all of them, or at all of the text, again
+    while len(spans) - first > len(SENTINELS):
+        here = spans[first : first + len(SENTINELS) + 1]
+        cut = _cut(text, here)
+        inside = [span for span in here if span.end <= cut]
+        parts.append(_protected(text, start, cut, inside))
+        first += len(inside)
+        start = behind.start() if (behind := NONBLANK.search(text, cut)) else len(text)
+    return [*parts, _protected(text, start, stop, spans[first:]), *last]
 
 
 def _is_edge(span: Span, neighbours: str) -> bool:
@@ -363,20 +375,28 @@ def _protected(text: str, start: int, end: int, spans: Sequence[Span]) -> Protec
 
 def _merged(text: str, spans: list[Span]) -> list[Span]:
     """Merge spans that have no letter between them."""
-    result = spans[:1]
-    for span in spans[1:]:
-        last, between = result[-1], text[result[-1].end : span.start]
-        if any(map(str.isalpha, between)):
-            result.append(span)
+    groups: list[list[Span]] = []
+    for span in spans:
+        if groups and not any(map(str.isalpha, text[groups[-1][-1].end : span.start])):
+            groups[-1].append(span)
         else:
-            result[-1] = Span(last.start, span.end, last.kind, last.content + between + span.content)
-    return result
+            groups.append([span])
+    return [_joined(text, group) for group in groups]
+
+
+def _joined(text: str, spans: list[Span]) -> Span:
+    between = (text[one.end : two.start] for one, two in pairwise(spans))
+    contents = chain.from_iterable(zip((span.content for span in spans), chain(between, [""]), strict=True))
+    return Span(spans[0].start, spans[-1].end, spans[0].kind, "".join(contents))
 
 
 def _cut(text: str, spans: list[Span]) -> int:
-    """Return where to split a text, so that the first part has at most as many spans as there are sentinels."""
-    low, high = spans[len(SENTINELS) // 2].end, spans[len(SENTINELS)].start
-    ends = [m.start() for m in re.finditer(r"\s", text[:high]) if m.start() >= low]
+    """Return where to split a text, so that the first part has at most as many spans as there are sentinels.
+
+    spans: one more than that.
+    """
+    low, high = spans[len(SENTINELS) // 2].end, spans[-1].start
+    ends = [match.start() for match in BLANK.finditer(text, low, high)]
     ends = [end for end in ends if not any(s.start < end < s.end for s in spans)]
     after_sign = [end for end in ends if text[end - 1] in ",;:)–—"]
     return (after_sign or ends or [high])[-1]

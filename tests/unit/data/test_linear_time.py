@@ -1,13 +1,13 @@
 """Time grows with the length of a file, not with its square: four times the input takes less than ten times as long."""
 
 import lzma
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from growth import growth
 from tram.data.corpus import detect_format, read_documents
 from tram.data.text_files import MAX_LINE, Lines
 from tram.data.xml_formats import escape
@@ -16,23 +16,6 @@ from tram.text.sentences import split_sentences
 from tram.translation.parts import split_ids
 
 SGML = '<srcset setid="x" srclang="any">\n'
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time of the quickest of three runs."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
-    """How many times longer four times the size takes; the size doubles until it can be measured."""
-    while (once := seconds(work(size))) < 0.02:
-        size *= 2
-    return seconds(work(4 * size)) / once
 
 
 def reading(folder: Path, format: str, text: Callable[[int], str]) -> Callable[[int], Callable[[], object]]:

@@ -56,6 +56,9 @@ def test_results_of_all_kinds_of_suites_are_read() -> None:
     assert judgements(results([{"own": True, "none": False}, {"own": None}])) == {"right": [True, None]}
     forms = results([{"own": True}] * 2, expected_form=["T", "T"], forms=[{"own": "T"}, {"own": None}])
     assert judgements(forms)["form"] == [True, False]
+    forms["items"].append({"right": True})
+    assert judgements(forms)["form"] == [True, False, None]
+    forms["items"].pop()
     assert judgements(forms)["form if shown"] == [True, None]
 
 
@@ -111,7 +114,21 @@ def test_a_file_without_form_of_address_is_refused(tmp_path: Path, text: str) ->
     assert read_address(path) == address([T])
 
 
-@pytest.mark.parametrize("text", ["[1]", "{", '{"items": 3}'])
+@pytest.mark.parametrize("rows", [[[1.0], [1.0, 2.0]], [[None]], [["1"]], [[float("nan")]], [[1e308]], [1], {}])
+def test_form_of_address_with_damaged_counts_is_refused(tmp_path: Path, rows: Any) -> None:
+    """Before anything is translated, not when the two results are compared."""
+    damaged = address([T])
+    damaged["own"]["counts"]["kept"] = rows
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps({"measures": {"address": damaged}}))
+    with pytest.raises(InputError, match=r"scores\.json: has no form of address.*tram evaluate"):
+        read_address(path)
+
+
+DAMAGED_ITEMS = ["[1]", "[[]]", "[{}]", '[{"right": "yes"}]', '[{"right": [1]}]', '[{"right": true, "forms": [1]}]']
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"items": 3}', *(f'{{"items": {items}}}' for items in DAMAGED_ITEMS)])
 def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(text)

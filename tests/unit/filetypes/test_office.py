@@ -307,3 +307,19 @@ def test_the_language_of_text_is_that_of_the_translation() -> None:
     written = read_bytes("x.odt", content, options=ReadOptions("en", "de-AT")).write([[]])
     assert 'fo:language="de" fo:country="AT"' in body_of(written, "content.xml")
     assert 'fo:language="cs" fo:country="CZ"' in body_of(written, "content.xml")
+
+
+def test_fields_inside_of_fields_are_read_to_the_depth_that_word_has() -> None:
+    """Each field is read inside of the one around it; there may be thousands."""
+    begin = [f"<w:r><w:fldChar w:fldCharType='{kind}'/></w:r>" for kind in ("begin", "separate", "end")]
+    link = f"{begin[0]}<w:r><w:instrText>HYPERLINK x</w:instrText></w:r>{begin[1]}"
+    for depth, is_read in ((20, True), (2000, False)):
+        content = word_file(f"<w:p>{run('Out. ')}{link * depth}{run('In.')}{begin[2] * depth}</w:p>")
+        (segments,) = read_bytes("x.docx", content).documents
+        assert ("In." in [segment.text for segment in segments]) == is_read
+
+
+def test_text_in_deep_markup_is_read() -> None:
+    content = odt_file("A " + "<t:x>" * 390 + "word" + "</t:x>" * 390 + " end.")
+    (segments,) = read_bytes("x.odt", content).documents
+    assert [segment.readable for segment in segments] == ["A word end."]

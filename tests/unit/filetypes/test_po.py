@@ -209,3 +209,18 @@ def test_columns_of_options_stay_in_their_place() -> None:
         {"Usage": "Aufruf", "-h, --help": "-h, --help", "print this help": "Hilfe", "-v": "-v", "say more": "mehr"},
     )
     assert entry.msgstr == "Aufruf\n  -h, --help      Hilfe\n  -v  mehr\n"
+
+
+@pytest.mark.parametrize("expression", ["1/(n-5)", "5%(n-5)", "n-9", "n"])
+def test_an_expression_that_gives_no_form_for_a_number_is_that_of_english(expression: str) -> None:
+    forms = f'"Plural-Forms: nplurals=2; plural={expression};\\n"\n\n'
+    message = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    (entry,) = polib.pofile(upper(HEADER.rstrip("\n") + "\n" + forms + message))
+    assert entry.msgstr_plural == {0: "ONE FILE", 1: "%D FILES"}
+
+
+@pytest.mark.parametrize("number", ["0", "100", "3000000", "9" * 5000])
+def test_a_number_of_forms_that_no_language_has_is_refused(number: str) -> None:
+    content = HEADER.rstrip("\n") + f'\n"Plural-Forms: nplurals={number}; plural=0;\\n"\n\nmsgid "a"\nmsgstr ""\n'
+    with pytest.raises(InputError, match=r"x\.po: its header has an unusable number of plural forms"):
+        upper(content)
