@@ -144,8 +144,8 @@ class Trainer:
 
     def check_stopped(self) -> None:
         """End the run if a signal arrived."""
-        if self.stopped():
-            raise Interrupted
+        if number := self.stopped():
+            raise Interrupted(number)
 
     def assess(self, metrics: Metrics, say: Callable[[str], None]) -> None:
         """Evaluate if an evaluation is due, and write a checkpoint if one is due or the model is the best so far."""
