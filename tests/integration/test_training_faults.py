@@ -589,6 +589,14 @@ def test_a_warning_of_the_translations_in_training_is_one_sentence(
     assert [line[:9] for line in warnings] == ["warning: "]
 
 
+def test_a_wrong_setting_of_accelerate_is_one_sentence(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "zzz")
+    with pytest.raises(InputError, match="accelerate: 'ZZZ' is not a valid DynamoBackend; correct the environment"):
+        train(configure(tmp_path / "run"))
+
+
 def test_a_token_table_that_is_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:
     small = TINY.model_copy(update={"source_vocabulary": 5})
     with pytest.raises(InputError, match="source_vocabulary is 5, but the source of"):

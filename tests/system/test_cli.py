@@ -392,11 +392,24 @@ def test_a_closed_or_full_stream_is_no_traceback(
         assert json.loads((tmp_path / "out.json").read_text())
 
 
+def test_a_current_folder_that_was_removed_is_one_sentence(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    line = f"cd gone; rmdir ../gone; exec {sys.executable} -m tram stats {corpus.dev[0]}"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tram: the current folder was removed; change to another one and run again\n",
+    )
+
+
 def test_a_service_that_cannot_say_where_it_listens_ends_in_one_sentence(model: Path) -> None:
     command = [sys.executable, "-m", "tram", "serve", "--model", str(model), "--port", "0"]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}  # what it prints can be written in any encoding
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    assert done.returncode == 2
+    assert re.fullmatch(r"tram: .*No space left.*\n", done.stderr)
 
 
 @BUFFERED

@@ -206,3 +206,25 @@ def test_a_signal_in_a_finaliser_stops_the_command(tmp_path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"tram: stopped\n")
+
+
+FREED = """
+import builtins, os, signal
+from tram.cli.main import main
+
+class Freed:
+    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGTERM):
+        kill(process, number)
+
+builtins.freed = Freed()
+main()
+"""
+
+
+def test_a_signal_after_the_end_changes_nothing() -> None:
+    """Python takes a second to free what torch holds; by then it has reset the handlers of signals."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-c", FREED, "--version"]
+    done = subprocess.run(line, env=environment, capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"tram ")

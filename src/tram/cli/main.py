@@ -3,6 +3,7 @@
 Subcommands are imported after the signal handlers are set, so that Ctrl-C prints one sentence from the start.
 """
 
+import atexit
 import errno
 import io
 import os
@@ -14,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from tram.errors import InputError, RunError, one_line
-from tram.signals import SIGNALLED, handle_stop_signals
+from tram.signals import SIGNALLED, STOP_SIGNALS, handle_stop_signals
 
 OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
 
@@ -101,9 +102,19 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
 
 
+def _check_current_folder() -> None:
+    """Refuse a folder that was removed under the command: torch cannot be loaded there, and ends the process."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise InputError("the current folder was removed; change to another one and run again") from None
+
+
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
     handle_stop_signals(_end)
+    if sys.platform != "win32":  # at its end, Python frees what torch holds, without handlers; the exit code is known
+        atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, STOP_SIGNALS)
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # print file names that are not valid UTF-8 unchanged
@@ -112,6 +123,7 @@ def main() -> None:
 
     try:
         refuse_empty(sys.argv[1:])
+        _check_current_folder()
         with _stoppable():
             code = app(join_option_values(sys.argv[1:]), prog_name="tram", standalone_mode=False)
             sys.stdout.flush()  # Python would do it after the end, where a full disk is no error of this command
@@ -135,15 +147,20 @@ def main() -> None:
         if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         _fail("out of memory; give less input or smaller settings", 1)
-    except BrokenPipeError:
+    except OSError as error:
+        _fail_in_writing(error)
+
+
+def _fail_in_writing(error: OSError) -> NoReturn:
+    """End after an error of the system that no other place expected: standard output on a full disk, for example."""
+    if isinstance(error, BrokenPipeError):  # a reader who has seen enough
         _drop_output()
         sys.exit(1)
-    except OSError as error:  # standard output on a full disk, for example
-        if error.errno == errno.EBADF:
-            _fail("standard input or output is closed; redirect it, for example to a file", 2)
-        denied = isinstance(error, PermissionError)
-        remedy = "change its permissions" if denied else "free some space or choose another location"
-        _fail(f"{error}; {remedy}", 2)
+    if error.errno == errno.EBADF:
+        _fail("standard input or output is closed; redirect it, for example to a file", 2)
+    denied = isinstance(error, PermissionError)
+    remedy = "change its permissions" if denied else "free some space or choose another location"
+    _fail(f"{error}; {remedy}", 2)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
             at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            pair = f"{service.languages.source} → {service.languages.target}"
+            pair = f"{service.languages.source} to {service.languages.target}"
             model = "its own small model" if service.is_shipped else service.model_name
             print(f"tram serves {model} ({pair}) at http://{at}", flush=True)
         await super().startup(sockets)
