@@ -567,6 +567,7 @@ def test_the_start_of_the_second_stage_is_checked_before_the_first(
     ("finetune", "problem"),
     [
         ({"freeze": ["*"]}, "leaves no parameter to train"),
+        ({"freeze": "base", "context": None}, "leaves no parameter to train"),
         ({"freeze": ["encoder.*", "missing.*"]}, "no parameter matches `missing"),
         ({"context": None, "unit": {"kind": "block", "tokens": 8}}, "needs a separator"),
         ({"context": {"kind": "selective", "sentences": 1}, "window": "document"}, "at most 1; cut it into parts"),

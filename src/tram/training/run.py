@@ -11,7 +11,7 @@ from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
 from tram.files import Lock, exists, locked, read_json, write_json
-from tram.model.folder import WEIGHTS, empty_model, find_model, weights
+from tram.model.folder import WEIGHTS, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
 from tram.training.initial_model import model_settings
 from tram.training.optimizers import freeze
@@ -82,9 +82,13 @@ def check_stage(config: Config, stage: TrainConfig, data: PreparedData) -> None:
     first = start_of(config, stage)
     if first == config.output / "train" / "model" and config.train is not None and not finished(config, config.train):
         first = start_of(config, config.train)
-    model = empty_model(model_settings(config, stage, data, first), data.vocabulary)
+    settings = model_settings(config, stage, data, first)
+    model = empty_model(settings, data.vocabulary)
     if isinstance(stage, FinetuneConfig):
-        freeze(model, stage.freeze, new=weights(model))
+        loaded = (
+            set() if str(stage.start) == "nothing" else parameter_shapes(settings.without_context(), data.vocabulary)
+        )
+        freeze(model, stage.freeze, new=weights(model).keys() - loaded)
     make_stage(model, stage, config.seed, Processes(), data.split("train"))
 
 
