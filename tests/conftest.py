@@ -28,6 +28,7 @@ from hypothesis import settings
 from tram.config import Config, ModelConfig
 from tram.data.corpus import ParallelDocument, write_parallel
 from tram.data.prepare import PrepareSettings, prepare
+from tram.signals import STOP_SIGNALS
 
 # On CI the same examples every time: a rare one must not stop a change that has nothing to do with it
 settings.register_profile("tram", deadline=None, derandomize="CI" in os.environ)
@@ -201,7 +202,7 @@ def run(configure: Callable[..., Config], tmp_path_factory: pytest.TempPathFacto
 @contextmanager
 def kept_signals() -> Iterator[None]:
     """Set the handlers of signals back, which the command keeps until its process ends."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     try:
         yield
     finally:

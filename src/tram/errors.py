@@ -5,14 +5,15 @@ command line prints the sentence and exits with code 2. `RunError` is for work t
 the exit code is 1.
 """
 
-LONGEST = 2000  # characters of a message: names and values in it come from files
+LONGEST = 1900  # characters of a message: names and values in it come from files
 
 
 def one_line(text: str) -> str:
     """Return a message on one line of bounded length; characters that a terminal would act upon are escaped."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    if len(text) > 2 * LONGEST:  # what is left out below need not be escaped
+        text = text[:LONGEST] + text[-LONGEST:]
+    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2 - 1]} … {text[-LONGEST // 2 + 2 :]}"
 
 
 class _UserError(Exception):

@@ -396,6 +396,7 @@ def write_problem(path: Path, error: OSError) -> str:
     remedies = {
         errno.ENOSPC: "free some space on the disk and run again",
         errno.EDQUOT: "free some space in your quota and run again",
+        errno.EMFILE: "raise the limit on open files (ulimit -n) and run again",
         errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run again",
         errno.EACCES: "choose another location or change its permissions",
         errno.EPERM: "choose another location or change its permissions",

@@ -141,6 +141,7 @@ class Trainings(Command, WithText):
         plans: dict[str, dict[str, Any]] = {
             "sentence": {"train": STAGE},
             "both": {"train": STAGE, "finetune": finetune | {"average": 2}},
+            "frozen": {"train": STAGE, "finetune": finetune | {"freeze": ["tokens.*"]}},
             "muon": {"train": STAGE | {"optimizer": "muon", "precision": "bfloat16", "watch": "bleu"}},
         }
         for name, settings in SYSTEMS.items():
@@ -162,7 +163,12 @@ class Trainings(Command, WithText):
         for stage in ("train", "finetune"):
             if yaml.safe_load(good)[stage] is not None:
                 small.append(f"{stage}.updates=2")
-        self.tram("train", path, *small)
+        try:
+            self.tram("train", path, *small)
+        except InputError as error:
+            if list(self.out.glob("*/checkpoints/*")) and "not numbers" not in str(error):  # diverged
+                raise WrongEnd(f"refused after updates: {error}") from None
+            raise
         self.tram("train", path, *small)
 
 

@@ -443,10 +443,10 @@ def test_a_stopped_run_ends_in_one_sentence(
     assert "Traceback" not in errors
     sentence = errors.splitlines()[-1]
     if phase == "while it trains":
-        assert process.returncode == 130
+        assert process.returncode == 128 + number
         assert sentence == "stopped; run the same command again to continue"
     else:  # the first update may have begun
-        assert process.returncode in (130, 128 + number)
+        assert process.returncode == 128 + number
         assert "stopped" in sentence
     with locked(output):
         pass
@@ -569,6 +569,41 @@ def test_the_start_of_the_second_stage_is_checked_before_the_first(
     monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
     with pytest.raises(InputError, match="there is no such folder"):
         train(configure(tmp_path / "run", finetune=DOCUMENTS | {"start": str(tmp_path / "missing")}))
+
+
+@pytest.mark.parametrize(
+    ("finetune", "problem"),
+    [
+        ({"freeze": ["*"]}, "leaves no parameter to train"),
+        ({"freeze": "base", "context": None}, "leaves no parameter to train"),
+        ({"freeze": ["encoder.*", "missing.*"]}, "no parameter matches `missing"),
+        ({"context": None, "unit": {"kind": "block", "tokens": 8}}, "needs a separator"),
+        ({"context": {"kind": "selective", "sentences": 1}, "window": "document"}, "at most 1; cut it into parts"),
+    ],
+)
+def test_settings_of_the_second_stage_are_checked_before_the_first(
+    finetune: dict[str, Any], problem: str, configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
+    with pytest.raises(InputError, match=problem):
+        train(configure(tmp_path / "run", finetune=DOCUMENTS | finetune))
+
+
+def test_a_warning_of_the_translations_in_training_is_one_sentence(
+    configure: Configure, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    short = TINY.model_copy(update={"max_length": 4})
+    train(configure(tmp_path / "run", model=short, updates=2, evaluate_every=2, watch="bleu"))
+    warnings = [line for line in capfd.readouterr().err.splitlines() if "split for translation" in line]
+    assert [line[:9] for line in warnings] == ["warning: "]
+
+
+def test_a_wrong_setting_of_accelerate_is_one_sentence(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "zzz")
+    with pytest.raises(InputError, match="accelerate: 'ZZZ' is not a valid DynamoBackend; correct the environment"):
+        train(configure(tmp_path / "run"))
 
 
 def test_a_token_table_that_is_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:

@@ -354,17 +354,69 @@ def test_a_run_that_cannot_be_written_is_refused(config: Path, tram: Command) ->
     refused(tram("train", config, f"output={config / 'run'}"), "cannot be written", "part of this path is a file")
 
 
-def test_a_full_disk_behind_standard_output_is_no_traceback(corpus: Corpus) -> None:
-    command = [sys.executable, "-u", "-m", "tram", "stats", str(corpus.dev[0])]
+# With a buffer, what is printed is written when the command ends; an empty PYTHONUNBUFFERED means a buffer.
+BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+
+
+@BUFFERED
+def test_a_full_disk_behind_standard_output_is_no_traceback(unbuffered: str, corpus: Corpus) -> None:
+    command = [sys.executable, "-m", "tram", "stats", str(corpus.dev[0])]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
     assert done.returncode == 2
     assert re.fullmatch(r"tram: .*No space left.*\n", done.stderr)
 
 
-def test_a_reader_who_leaves_is_no_error(corpus: Corpus) -> None:
-    command = [sys.executable, "-u", "-m", "tram", "stats", str(corpus.dev[0])]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+@pytest.mark.parametrize(
+    ("arguments", "redirection", "code", "error"),
+    [
+        ("stats FILE", ">&-", 2, "tram: standard input or output is closed"),
+        ("stats FILE --json $OUT", "2>&-", 0, ""),
+        ("stats FILE", "<&-", 0, ""),
+        ("stats missing", "2>/dev/full", 2, ""),
+        ("", "2>/dev/full", 2, ""),
+        ("translate --lines", "<&-", 2, "tram: standard input or output is closed"),
+    ],
+)
+def test_a_closed_or_full_stream_is_no_traceback(
+    arguments: str, redirection: str, code: int, error: str, corpus: Corpus, tmp_path: Path
+) -> None:
+    """In the place of a closed stream, a file that the command opens would get its number."""
+    line = f"exec {sys.executable} -m tram {arguments} {redirection}".replace("FILE", str(corpus.dev[0]))
+    env = os.environ | {"PYTHONUNBUFFERED": "", "OUT": str(tmp_path / "out.json")}
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr[: len(error) or None]) == (code, error)
+    assert "Traceback" not in done.stdout
+    if "OUT" in arguments:
+        assert json.loads((tmp_path / "out.json").read_text())
+
+
+def test_a_current_folder_that_was_removed_is_one_sentence(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    line = f"cd gone; rmdir ../gone; exec {sys.executable} -m tram stats {corpus.dev[0]}"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tram: the current folder was removed; change to another one and run again\n",
+    )
+
+
+def test_a_service_that_cannot_say_where_it_listens_ends_in_one_sentence(model: Path) -> None:
+    command = [sys.executable, "-m", "tram", "serve", "--model", str(model), "--port", "0"]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}  # what it prints can be written in any encoding
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    assert done.returncode == 2
+    assert re.fullmatch(r"tram: .*No space left.*\n", done.stderr)
+
+
+@BUFFERED
+def test_a_reader_who_leaves_is_no_error(unbuffered: str, corpus: Corpus) -> None:
+    command = [sys.executable, "-m", "tram", "stats", str(corpus.dev[0])]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tram"
 # Packages in one row do not import each other.
 ROWS = [
     {"errors"},
-    {"files", "progress", "measuring"},
+    {"files", "progress", "measuring", "signals"},
     {"yaml_files"},
     {"config"},
     {"text"},

@@ -75,14 +75,15 @@ def load_translator(options: "ModelOptions", speculate: int = 1) -> "Translator"
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """Exit with code 130 and a message, without a traceback, if the user interrupts training."""
+    """Exit with a message, without a traceback, if a signal interrupts training."""
+    from tram.signals import SIGNALLED
     from tram.training.signals import Interrupted
 
     try:
         yield
-    except Interrupted:
+    except Interrupted as interrupted:
         print("stopped; run the same command again to continue", file=sys.stderr)
-        raise typer.Exit(130) from None
+        raise typer.Exit(SIGNALLED + interrupted.number) from None
 
 
 def split_like(documents: list[list[str]], reference: list[list[str]]) -> list[list[str]]:

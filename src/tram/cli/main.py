@@ -3,19 +3,20 @@
 Subcommands are imported after the signal handlers are set, so that Ctrl-C prints one sentence from the start.
 """
 
+import atexit
+import errno
 import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
 from tram.errors import InputError, RunError, one_line
+from tram.signals import SIGNALLED, STOP_SIGNALS, handle_stop_signals
 
-Handler = Callable[[int, FrameType | None], Any]
-SIGNALLED = 128  # plus the number of the signal: the exit code of what a signal ended
 OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
 
 
@@ -24,16 +25,6 @@ class Stopped(BaseException):
 
     def __init__(self, number: int) -> None:
         self.number = number
-
-
-def _handle_signals(handler: Handler) -> None:
-    """Set the handler of Ctrl-C and SIGTERM, unless they are ignored (nohup, or a job in the background)."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            try:
-                signal.signal(number, handler)
-            except ValueError:  # not in the main thread: the program that runs us handles signals
-                return
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -71,27 +62,60 @@ def _stoppable() -> Iterator[None]:
 
     hook = sys.unraisablehook
     sys.unraisablehook = note
-    _handle_signals(_stop)
+    handle_stop_signals(_stop)
     try:
         yield
     finally:
-        _handle_signals(_end)
+        handle_stop_signals(_end)
         sys.unraisablehook = hook
 
 
 def _refuse_arguments(error: Any) -> NoReturn:
     """Print a usage error as one sentence; for a command without arguments, print its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
+        with suppress(OSError):
+            error.show()
+        _drop_output()
         sys.exit(2)
     command = "tram" if error.ctx is None else error.ctx.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
     _fail(f"{message}; see `{command} --help`", 2)
 
 
+def _replace_closed_streams() -> None:
+    """Open something in the place of closed standard streams (`>&-`), so that no other file gets their numbers.
+
+    Reading from it or printing a result to it is an error; messages are dropped.
+    """
+    for number, name, mode, flags in (
+        (0, "stdin", "r", os.O_WRONLY),
+        (1, "stdout", "w", os.O_RDONLY),
+        (2, "stderr", "w", os.O_WRONLY),
+    ):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, flags)
+            os.dup2(opened, number)  # worker processes inherit it, unlike what is only opened
+            if opened != number:
+                os.close(opened)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
+
+
+def _check_current_folder() -> None:
+    """Refuse a folder that was removed under the command: torch cannot be loaded there, and ends the process."""
+    try:
+        os.getcwd()
+    except OSError:
+        raise InputError("the current folder was removed; change to another one and run again") from None
+
+
 def main() -> None:
     """Run the command: bad input is one sentence and exit code 2, never a traceback."""
-    _handle_signals(_end)
+    handle_stop_signals(_end)
+    if sys.platform != "win32":  # at its end, Python frees what torch holds, without handlers; the exit code is known
+        atexit.register(signal.pthread_sigmask, signal.SIG_BLOCK, STOP_SIGNALS)
+    _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")  # print file names that are not valid UTF-8 unchanged
     from tram.cli.app import UsageError, app
@@ -99,8 +123,10 @@ def main() -> None:
 
     try:
         refuse_empty(sys.argv[1:])
+        _check_current_folder()
         with _stoppable():
             code = app(join_option_values(sys.argv[1:]), prog_name="tram", standalone_mode=False)
+            sys.stdout.flush()  # Python would do it after the end, where a full disk is no error of this command
         if isinstance(code, int) and code > SIGNALLED:
             _leave(code)
         sys.exit(code if isinstance(code, int) else 0)
@@ -111,7 +137,8 @@ def main() -> None:
     except RunError as error:
         _fail(str(error), 1)
     except Stopped as signalled:
-        print("tram: stopped", file=sys.stderr)
+        with suppress(OSError):
+            print("tram: stopped", file=sys.stderr)
         _leave(SIGNALLED + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
@@ -120,18 +147,37 @@ def main() -> None:
         if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         _fail("out of memory; give less input or smaller settings", 1)
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError as error:
+        _fail_in_writing(error)
+
+
+def _fail_in_writing(error: OSError) -> NoReturn:
+    """End after an error of the system that no other place expected: standard output on a full disk, for example."""
+    if isinstance(error, BrokenPipeError):  # a reader who has seen enough
+        _drop_output()
         sys.exit(1)
-    except OSError as error:  # standard output on a full disk, for example
-        denied = isinstance(error, PermissionError)
-        remedy = "change its permissions" if denied else "free some space or choose another location"
-        _fail(f"{error}; {remedy}", 2)
+    if error.errno == errno.EBADF:
+        _fail("standard input or output is closed; redirect it, for example to a file", 2)
+    denied = isinstance(error, PermissionError)
+    remedy = "change its permissions" if denied else "free some space or choose another location"
+    _fail(f"{error}; {remedy}", 2)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
-    print(f"tram: {one_line(sentence)}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"tram: {one_line(sentence)}", file=sys.stderr)
+    _drop_output()
     sys.exit(code)
+
+
+def _drop_output() -> None:
+    """Drop what cannot be written: Python would try again at its end, print what goes wrong, and exit with 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _leave(code: int) -> NoReturn:

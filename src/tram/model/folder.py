@@ -246,10 +246,10 @@ def load_text(folder: Path) -> "TextPipeline | None":
 
 def parameter_shapes(config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
     """Return the parameters of a model without values."""
-    return weights(_empty_model(config, vocabulary))
+    return weights(empty_model(config, vocabulary))
 
 
-def _empty_model(config: ModelConfig, vocabulary: int) -> Transformer:
+def empty_model(config: ModelConfig, vocabulary: int) -> Transformer:
     """Return a model whose tensors have shapes but no values."""
     with torch.device("meta"), _WithoutRandomValues():
         return Transformer(config, vocabulary)
@@ -287,7 +287,7 @@ def check_memory(config: ModelConfig, vocabulary: int, copies: int = 1) -> None:
 
     copies: of the parameters, in training for gradients and the state of the optimiser.
     """
-    model = _empty_model(config, vocabulary)
+    model = empty_model(config, vocabulary)
     parameters = sum(value.numel() for value in weights(model).values())
     size = 4 * (copies * parameters + sum(value.numel() for value in model.buffers()))
     available = available_memory()

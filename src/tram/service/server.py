@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-import signal
 import socket
 import threading
 import time
@@ -17,6 +16,7 @@ from tram.errors import InputError
 from tram.service.app import create_app
 from tram.service.connections import Connection
 from tram.service.service import Service
+from tram.signals import handle_stop_signals, restore_handlers
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LINGER = 0.5  # seconds in which a request that was sent is read and refused
@@ -61,15 +61,15 @@ class Server(uvicorn.Server):
         self._signals = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say where."""
-        await super().startup(sockets)
+        """Say where, and start: clients can connect already, and a failure to print it leaves nothing to shut down."""
         service = self.service
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
             at = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            pair = f"{service.languages.source} → {service.languages.target}"
+            pair = f"{service.languages.source} to {service.languages.target}"
             model = "its own small model" if service.is_shipped else service.model_name
             print(f"tram serves {model} ({pair}) at http://{at}", flush=True)
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to shut down; a second signal does not wait for accepted work, a third not for connections."""
@@ -97,16 +97,12 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM, which end the server as they should: unlike uvicorn's, not raised again."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Handle the stop signals, which end the server as they should: unlike uvicorn's, not raised again."""
+        before = handle_stop_signals(self.handle_exit)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            restore_handlers(before)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -20,8 +20,6 @@ def initial_model(
     """Return the model to train, and the names of its new parameters: those not loaded from `first`."""
     torch.manual_seed(config.seed)
     settings = on_main(accelerator, lambda: model_settings(config, stage, data, first))
-    is_frozen = isinstance(stage, FinetuneConfig) and stage.freeze != "none"
-    check_memory(settings, data.vocabulary, copies=1 if is_frozen else 3)  # weights, gradients, momentum
     model = Transformer(settings, data.vocabulary)
     loaded: set[str] = set()
     if first is not None:
@@ -50,6 +48,8 @@ def model_settings(config: Config, stage: TrainConfig, data: PreparedData, first
             f"{data.folder} has {needed:,} ids; set it to {needed} or more"
         )
     units_of(settings, data.special, str(data.folder))  # refuses data without a separator
+    is_frozen = isinstance(stage, FinetuneConfig) and stage.freeze != "none"
+    check_memory(settings, data.vocabulary, copies=1 if is_frozen else 3)  # weights, gradients, momentum
     return settings
 
 

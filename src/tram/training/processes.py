@@ -21,7 +21,12 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 
 def make_accelerator() -> Accelerator:
     """Return the accelerator, which manages devices and processes; precision is set per stage."""
-    return Accelerator(mixed_precision="no")
+    try:
+        return Accelerator(mixed_precision="no")
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"accelerate: {error}; correct the environment variables ACCELERATE_*, or the options of accelerate launch"
+        ) from None
 
 
 def keep_freed_memory() -> None:

@@ -11,10 +11,13 @@ from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
 from tram.files import Lock, exists, locked, read_json, write_json
-from tram.model.folder import WEIGHTS, find_model
+from tram.model.folder import WEIGHTS, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
+from tram.training.initial_model import model_settings
+from tram.training.optimizers import freeze
 from tram.training.processes import make_accelerator, on_main
-from tram.training.trainer import FINISHED, Trainer
+from tram.training.stages import Processes
+from tram.training.trainer import FINISHED, Trainer, make_stage
 
 DATA = "data.json"  # the key of the prepared data that a run was started on
 # Settings that may change when a run is continued: they do not affect the updates done so far.
@@ -43,7 +46,7 @@ def train(config: Config) -> Path:
 
             for stage in stages:
                 if not finished(config, stage):
-                    start_of(config, stage)  # refuses a start that does not exist before the first stage is trained
+                    check_stage(config, stage, data)
 
         on_main(accelerator, begin)
         for stage in stages:
@@ -72,6 +75,21 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
     if isinstance(stage, FinetuneConfig) and str(stage.start) == "train":
         return config.output / "train" / "model"
     return find_model(stage.start)
+
+
+def check_stage(config: Config, stage: TrainConfig, data: PreparedData) -> None:
+    """Refuse a stage whose start or settings do not fit, before the stage before it is trained."""
+    first = start_of(config, stage)
+    if first == config.output / "train" / "model" and config.train is not None and not finished(config, config.train):
+        first = start_of(config, config.train)
+    settings = model_settings(config, stage, data, first)
+    model = empty_model(settings, data.vocabulary)
+    if isinstance(stage, FinetuneConfig):
+        loaded = (
+            set() if str(stage.start) == "nothing" else parameter_shapes(settings.without_context(), data.vocabulary)
+        )
+        freeze(model, stage.freeze, new=weights(model).keys() - loaded)
+    make_stage(model, stage, config.seed, Processes(), data.split("train"))
 
 
 def finished(config: Config, stage: TrainConfig) -> bool:

@@ -1,43 +1,37 @@
-"""Handling of Ctrl-C and SIGTERM in training: drop the update that is being computed and write a checkpoint."""
+"""Handling of signals in training: drop the update that is being computed and write a checkpoint."""
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from tram.signals import handle_stop_signals, restore_handlers
+
 
 class Interrupted(Exception):
-    """Raised after the user interrupted a run and its checkpoint was written."""
+    """Raised after a signal interrupted a run and its checkpoint was written."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 @contextmanager
-def stop_signals(active: bool) -> Iterator[Callable[[], bool]]:
-    """Catch the first SIGINT or SIGTERM inside the block; the yielded function returns whether one arrived.
+def stop_signals(active: bool) -> Iterator[Callable[[], int]]:
+    """Catch the first stop signal inside the block; the yielded function returns its number, or 0.
 
     The second one has its usual effect and ends the run at once.
     """
-    stopped = False
-    before: dict[signal.Signals, Any] = {}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    stopped = 0
+    before: dict[int, Any] = {}
 
     def mark(number: int, frame: FrameType | None) -> None:
         nonlocal stopped
-        stopped = True
-        restore()
+        stopped = number
+        restore_handlers(before)
 
     if active:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) == signal.SIG_IGN:  # nohup, or a job in the background
-                continue
-            try:
-                before[number] = signal.signal(number, mark)
-            except ValueError:  # not in the main thread: the calling program handles signals
-                break
+        before = handle_stop_signals(mark)
     try:
         yield lambda: stopped
     finally:
-        restore()
+        restore_handlers(before)

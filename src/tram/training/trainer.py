@@ -16,12 +16,13 @@ import torch
 from torch import nn
 
 from tram.config import Config, FinetuneConfig, TrainConfig
-from tram.data.arrays import PreparedData
+from tram.data.arrays import PreparedData, Split
 from tram.data.corpus import read_parallel
 from tram.errors import InputError, RunError
 from tram.files import Lock, exists, regular_file, write_json
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
-from tram.progress import Progress
+from tram.model.transformer import Transformer
+from tram.progress import Progress, plain_warnings
 from tram.training.checkpoints import (
     OPTIMIZER,
     POSITION,
@@ -55,6 +56,14 @@ FINISHED = "finished.json"  # the update after which the model was written
 RECENT = 50  # updates over which the reported speed is averaged
 
 
+def make_stage(model: Transformer, config: TrainConfig, seed: int, processes: Processes, split: Split) -> Stage:
+    """Return the stage that the updates come from; refuse data that the model cannot be trained on."""
+    if isinstance(config, FinetuneConfig) and model.config.unit.kind == "sentence":
+        stage = DocumentStage if model.segment_rule is None else SegmentStage
+        return stage(model, config, seed, processes, split)
+    return SentenceStage(model, config, seed, processes, split)
+
+
 class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
@@ -84,24 +93,16 @@ class Trainer:
         if isinstance(stage, FinetuneConfig):
             freeze(self.model, stage.freeze, self.new)
         self.optimizer = make_optimizer(self.model, stage, self.new)
-        self.stopped: Callable[[], bool] = lambda: False  # whether a signal to stop arrived
-        self.stage = self.make_stage()
+        self.stopped: Callable[[], int] = lambda: 0  # the signal to stop that arrived
+        accelerator = self.accelerator
+        processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
+        self.stage = make_stage(self.model, stage, config.seed, processes, data.split("train"))
         self.stage.check_stopped = self.check_stopped
         self.checkpoints = Checkpoints(folder / "checkpoints")
         self.standing = Standing()
         self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)  # tokens and seconds of the last updates
         self.score_note = ""
         self.warnings: list[str] = []
-
-    def make_stage(self) -> Stage:
-        """Return the stage that the updates come from."""
-        accelerator = self.accelerator
-        processes = Processes(accelerator.process_index, accelerator.num_processes, accelerator.device)
-        split = self.data.split("train")
-        if isinstance(self.stage_config, FinetuneConfig) and self.model.config.unit.kind == "sentence":
-            stage = DocumentStage if self.model.segment_rule is None else SegmentStage
-            return stage(self.model, self.stage_config, self.config.seed, processes, split)
-        return SentenceStage(self.model, self.stage_config, self.config.seed, processes, split)
 
     def run(self) -> None:
         """Train until the updates are done or patience runs out, then write the model folder."""
@@ -143,8 +144,8 @@ class Trainer:
 
     def check_stopped(self) -> None:
         """End the run if a signal arrived."""
-        if self.stopped():
-            raise Interrupted
+        if number := self.stopped():
+            raise Interrupted(number)
 
     def assess(self, metrics: Metrics, say: Callable[[str], None]) -> None:
         """Evaluate if an evaluation is due, and write a checkpoint if one is due or the model is the best so far."""
@@ -282,9 +283,10 @@ class Trainer:
 
         translator = Translator(self.model, self.data.text(), beam=1, guards=False)
         hypotheses = []
-        for document in translator.translate_documents(document.source for document in self.held_text):
-            hypotheses += document
-            self.check_stopped()
+        with plain_warnings():
+            for document in translator.translate_documents(document.source for document in self.held_text):
+                hypotheses += document
+                self.check_stopped()
         references = [sentence for document in self.held_text for sentence in document.target]
         score = BLEU().corpus_score(hypotheses, [references])
         return float(score.score)

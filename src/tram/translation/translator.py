@@ -313,7 +313,10 @@ class Translator:
         if not self.special.reserved:
             return False
         probes = [SENTINELS[0], " ".join(SENTINELS[:2])]
-        hypotheses = self.search(self.text.encode(probes, "source"))
+        encoded = self.text.encode(probes, "source")
+        if max(map(len, encoded)) > self.longest:
+            return False
+        hypotheses = self.search(encoded)
         return [self.text.decode([options[0].ids])[0] for options in hypotheses] == probes
 
     def align(

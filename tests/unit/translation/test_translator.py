@@ -16,7 +16,9 @@ from helpers import END, make_translator
 from tram.errors import InputError
 from tram.model.folder import save_model
 from tram.model.transformer import Transformer
+from tram.text.bpe import BPE
 from tram.text.pipeline import TextPipeline
+from tram.text.special_ids import RESERVED_CHARACTERS
 from tram.text.verbatim import VerbatimRules
 from tram.text.words import pharaoh
 from tram.translation.document_state import DocumentState
@@ -373,3 +375,13 @@ def test_a_number_is_no_part_of_a_compound(source: str, found: str, wanted: str,
     assert translation.alignment is not None
     assert all(target < len(wanted.split()) for _, target in translation.alignment)
     assert pharaoh(translation.alignment) == alignment
+
+
+def test_a_model_of_shorter_sentences_than_the_test_of_sentinels_translates() -> None:
+    lines = ["A house and a fox."] * 3
+    bpe = TextPipeline.learn(lines, lines, "en", "de", merges=5).bpe
+    assert isinstance(bpe, BPE)
+    text = TextPipeline("moses", "en", "de", BPE(bpe.alphabet, bpe.merges, RESERVED_CHARACTERS))
+    config = TINY.model_copy(update={"max_length": 4, "max_positions": 4})
+    translator = Translator(Transformer(config, text.vocabulary), text)
+    assert len(next(translator.detailed([["a", "A house."]], verbatim=VerbatimRules()))) == 2
