@@ -10,9 +10,13 @@ LONGEST = 2000  # characters of a message: names and values in it come from file
 
 def one_line(text: str) -> str:
     """Return a message on one line of bounded length; characters that a terminal would act upon are escaped."""
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    text = _shortened(text)  # a message can be as long as a file
+    return _shortened("".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text))
+
+
+def _shortened(text: str) -> str:
+    half = LONGEST // 2 - 2
+    return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 class _UserError(Exception):
