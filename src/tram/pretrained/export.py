@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tram.config import ModelConfig
+from tram.config.units import WindowUnit
 from tram.errors import InputError
 from tram.files import parse_json, replacing_folder
 from tram.model.folder import find_model, load_parameters, load_tensors, load_text, parameter_shapes, read_model_file
@@ -92,6 +93,11 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
         raise InputError(
             f"{folder}: has a context module, which transformers does not support; add --without-context to leave it "
             "out, or use `tram export adapter` to keep it"
+        )
+    if isinstance(about.model.unit, WindowUnit) and about.model.unit.flat_layers:
+        raise InputError(
+            f"{folder}: transformers does not support the layers of Flat-Transformer (unit.flat_layers); use "
+            "`tram export tram`"
         )
     text = load_text(folder)
     config = about.model.without_context()

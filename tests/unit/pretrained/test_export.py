@@ -114,6 +114,13 @@ def test_a_context_in_the_place_of_positions_leaves_no_sentence_model(kind: str,
     assert not (tmp_path / "foreign").exists()
 
 
+def test_flat_layers_are_refused(tmp_path: Path) -> None:
+    config = tiny_config(unit={"kind": "window", "source": 2, "target": 1, "flat_layers": 1}, max_length=20)
+    save_model(Transformer(config, VOCABULARY), tmp_path / "tram")
+    with pytest.raises(InputError, match=r"does not support .*flat_layers"):
+        export_hf(tmp_path / "tram", tmp_path / "foreign")
+
+
 def test_a_layout_of_no_family_is_refused(tmp_path: Path) -> None:
     config: ModelConfig = tiny_config(norm="pre", positions="sinusoidal")
     save_model(Transformer(config, VOCABULARY), tmp_path / "tram")
