@@ -26,7 +26,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 SECONDS = 20  # for one input
 TICK = 0.5  # seconds
-MESSAGE = 4000  # characters
+MESSAGE = 2000  # characters
 MEMORY = 8 << 30  # bytes
 
 
