@@ -6,6 +6,7 @@ import random
 import shutil
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import torch
 import yaml
@@ -27,6 +28,17 @@ from tram.text.special_ids import SpecialIds
 from tram.text.word_end_bpe import WordEndBPE
 from tram.translation.translator import Translator
 from tram.yaml_files import read_yaml
+
+
+def strange_ids(draw: random.Random, ids: dict[str, Any]) -> dict[str, Any]:
+    """Return other values for some special ids: padding, the end, ids beyond the vocabulary, and very many of them."""
+    values = {}
+    for name in draw.sample(sorted(ids), draw.choice([1, 1, 2])):
+        chosen = draw.choices([0, 1, 2, 5, 300, 10**9, -1], k=draw.choice([0, 1, 2, 17, 46, 47, 64]))
+        values[name] = chosen if isinstance(ids[name], list) else draw.choice([0, 1, 2, 5, 10**9, -1])
+    if draw.random() < 0.5:
+        values = {name: [1] * len(each) if isinstance(each, list) else each for name, each in values.items()}
+    return values
 
 
 class Models(WithText):
@@ -114,6 +126,10 @@ class Models(WithText):
         good = self.good / self.chosen
         if not is_small(config):
             return
+        if self.chosen == "special" and is_small(text) and draw.random() < 0.5:
+            content = json.loads((good / "text.json").read_text())
+            content["special_ids"] |= strange_ids(draw, content["special_ids"])
+            text.write_text(json.dumps(content))
         if is_small(text) and text.read_bytes() != (good / "text.json").read_bytes():
             old = yaml.safe_load((good / "config.yaml").read_text())["text"]
             config.write_text(config.read_text().replace(str(old), TextPipeline.load(self.bad).fingerprint))
