@@ -10,10 +10,13 @@ LONGEST = 1900  # characters of a message: names and values in it come from file
 
 def one_line(text: str) -> str:
     """Return a message on one line of bounded length; characters that a terminal would act upon are escaped."""
-    if len(text) > 2 * LONGEST:  # what is left out below need not be escaped
-        text = text[:LONGEST] + text[-LONGEST:]
-    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2 - 1]} … {text[-LONGEST // 2 + 2 :]}"
+    text = _shortened(text)  # a message can be as long as a file
+    return _shortened("".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text))
+
+
+def _shortened(text: str) -> str:
+    half = LONGEST // 2 - 2
+    return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 class _UserError(Exception):

@@ -29,6 +29,7 @@ from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 
 SENTENCE = "A small fox sings."
+STORED = Path(__file__).parents[1] / "stored" / "596f58d"
 TEXTS = {".yaml", ".yml", ".json", ".jsonl", ".tsv"}
 SMALL = TINY.model_copy(update={"context": MemoryConfig(slots=2)})
 
@@ -116,6 +117,11 @@ class Kind:
         """Put a good file of the same kind, but of another folder, in the place of one."""
         others = [each for each in self.good.rglob(f"*{path.suffix}") if each.is_file()]
         path.write_bytes(draw.choice([each for each in others if each.name == path.name] or others).read_bytes())
+
+
+def is_small(path: Path) -> bool:
+    """Return whether there is a file that the harness itself can read: not a pipe, and not a huge one."""
+    return path.is_file() and path.stat().st_size < 1 << 20
 
 
 def _remove(path: Path) -> None:

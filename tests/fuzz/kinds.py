@@ -11,46 +11,33 @@ import random
 import shutil
 import zlib
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
-from safetensors.torch import save_file
 
 from conftest import TINY, made_up
-from fuzz.base import SENTENCE, SMALL, SYSTEMS, Kind, WithText, system
+from fuzz.base import SENTENCE, SMALL, STORED, SYSTEMS, Kind, WithText, is_small, system
+from fuzz.model_folders import Models
 from fuzz.mutations import damaged_bytes, damaged_text
 from fuzz.translating import Adapters, Files, Foreign, Glossaries
-from pretrained_models import make
-from tram.config import Config, FinetuneConfig, MemoryConfig, checked, write_yaml
+from tram.config import Config, FinetuneConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.batches import document_ids
 from tram.data.corpus import FORMATS, read_documents, read_parallel, write_parallel
 from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
-from tram.files import bytes_fingerprint, remove
-from tram.model.folder import WEIGHTS, ModelFile, parameter_shapes, save_int8, save_model
+from tram.files import remove
+from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
-from tram.pretrained.hf import import_hf
 from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.pipeline import TextPipeline
-from tram.text.pretrained import FOLDER
-from tram.text.special_ids import SpecialIds
-from tram.text.word_end_bpe import WordEndBPE
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
-from tram.yaml_files import read_yaml
 
-STORED = Path(__file__).parents[1] / "stored" / "596f58d"
 PACKERS = {".gz": (gzip.decompress, gzip.compress), ".xz": (lzma.decompress, lzma.compress)}
-
-
-def _is_small(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size < 1 << 20
 
 
 class Configs(Kind):
@@ -78,79 +65,6 @@ class Configs(Kind):
         config = Config.load(self.bad / "config.yaml", overrides)
         write_yaml(self.bad / "again.yaml", config)
         assert Config.load(self.bad / "again.yaml") == config
-
-
-class Models(WithText):
-    """A model folder, loaded and used."""
-
-    def make(self) -> None:
-        data = self.good.parent / "data"
-        self.prepare(data)
-        model, text = self.model(data)
-        save_model(model, self.variant("memory"), text)
-        save_model(Transformer(TINY, text.vocabulary), self.variant("sentence"), text)
-        save_model(model.half(), self.variant("half"), text)
-        save_model(model.float(), self.variant("special"), replace(text, special_ids=SpecialIds(banned=(0, 1, 5))))
-        words = ["<pad>", "<s>", "</s>", "<unk>", "a", "b", "ab</w>", "a</w>", "b</w>", "fox</w>", "A</w>", "sings</w>"]
-        foreign = TextPipeline("moses", "en", "de", WordEndBPE(words, [("a", "b</w>")]))
-        learned = MemoryConfig(slots=2, positions="learned", side="source", read="add")
-        config = SMALL.model_copy(update={"memory": learned, "positions": "sinusoidal", "output_bias": True})
-        save_model(Transformer(config, len(words)), self.variant("foreign"), foreign)
-        shutil.copytree(STORED / "model", self.good / "version 1")
-        for name in SYSTEMS:
-            save_model(*self.model(data, system(name))[:1], self.variant(name), text)
-        save_int8(self.model(data)[0], self.variant("int8"), text)
-        for family in ("marian", "bart", "m2m100", "nllb"):
-            languages = (None, None) if family == "marian" else ("en", "de")
-            make(family, self.good.parent / family)
-            import_hf(str(self.good.parent / family), self.good / f"imported {family}", *languages)
-        for card in self.good.glob("*/README.md"):
-            card.unlink()
-        Translator.load(self.good / "memory")  # what torch imports at the first model does not count as slow
-
-    def use(self, draw: random.Random) -> None:
-        if draw.random() < 0.5:
-            self.refit(draw)
-        settings = draw.choice([{}, {"engine": "torch"}, {"dtype": torch.float16}, {"precision": "int8"}])
-        translator = Translator.load(self.bad, beam=2, **settings)
-        translator.guards = draw.random() < 0.2  # which repeat most searches of such a model
-        assert len(translator.translate([SENTENCE, ""])) == 2
-
-    def refit(self, draw: random.Random) -> None:
-        """Let config.yaml name the damaged text.json, and weights have the shapes of a damaged config.yaml.
-
-        Without that, damage that leaves each file valid is noticed before it is used.
-        """
-        with suppress(Exception):
-            self.refit_origin()
-        with suppress(Exception):
-            self.refit_folder(draw)
-
-    def refit_origin(self) -> None:
-        """Let text.json name the damaged files of an imported model."""
-        path = self.bad / "text.json"
-        if (self.bad / FOLDER).is_dir() and _is_small(path):
-            about = json.loads(path.read_text())
-            files = about["pretrained"]["files"]
-            small = [self.bad / FOLDER / name for name in files if _is_small(self.bad / FOLDER / name)]
-            if (new := files | {each.name: bytes_fingerprint(each.read_bytes()) for each in small}) != files:
-                about["pretrained"]["files"] = new
-                path.write_text(json.dumps(about))
-
-    def refit_folder(self, draw: random.Random) -> None:
-        text, config, path = (self.bad / name for name in ("text.json", "config.yaml", WEIGHTS))
-        good = self.good / self.chosen
-        if not _is_small(config):
-            return
-        if _is_small(text) and text.read_bytes() != (good / "text.json").read_bytes():
-            old = yaml.safe_load((good / "config.yaml").read_text())["text"]
-            config.write_text(config.read_text().replace(str(old), TextPipeline.load(self.bad).fingerprint))
-        elif config.read_bytes() != (good / "config.yaml").read_bytes():
-            about = checked(ModelFile, read_yaml(config), "")
-            expected = parameter_shapes(about.model, about.vocabulary)
-            if about.precision == "float32" and sum(each.numel() for each in expected.values()) < 1 << 20:
-                generator = torch.Generator().manual_seed(draw.randrange(2**32))
-                save_file({name: torch.randn(each.shape, generator=generator) for name, each in expected.items()}, path)
 
 
 class States(WithText):
@@ -210,7 +124,7 @@ class Prepared(WithText):
 
         def small(name: str) -> Path:  # not a pipe, for example, which the harness itself would wait for
             path = self.bad / name
-            assert _is_small(path)
+            assert is_small(path)
             return path
 
         path = small("prepared.json")
@@ -411,7 +325,7 @@ class Corpora(Kind):
         if not files:
             return
         for path in files:
-            if path.suffix in PACKERS and _is_small(path) and draw.random() < 0.5:
+            if path.suffix in PACKERS and is_small(path) and draw.random() < 0.5:
                 unpack, pack = PACKERS[path.suffix]
                 with suppress(OSError, EOFError, lzma.LZMAError, zlib.error):  # damaged outside already
                     path.write_bytes(pack(damaged_bytes(draw, unpack(path.read_bytes()))))

@@ -329,7 +329,7 @@ class PreparedData:
         special = self.text().special if exists(self.folder / "text.json") else SpecialIds()
         if not special.fit(self.vocabulary, self.source_vocabulary):
             raise InputError(
-                f"{self.folder / 'text.json'}: has special ids beyond the vocabulary of {self.vocabulary:,}; "
+                f"{self.folder / 'text.json'}: has special ids that no vocabulary of {self.vocabulary:,} has; "
                 "run `tram prepare` again"
             )
         return special

@@ -43,6 +43,7 @@ __all__ = [
     "fingerprint",
     "load_known_weights",
     "load_model",
+    "load_parameters",
     "load_tensors",
     "load_text",
     "load_weights",
@@ -138,13 +139,18 @@ def _fill(model: nn.Module, path: Path, complete: bool, ignored: Set[str] = froz
     parameters = dict(model.named_parameters())
     stored = {name: value for name, value in converted(tensor_shapes(path)).items() if name not in ignored}
     check_shapes(path, stored, parameters, complete)
-    tensors = {name: value for name, value in converted(load_tensors(path)).items() if name not in ignored}
-    if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
-        raise InputError(f"{path}: `{wrong[0]}` does not contain floating-point values; it belongs to another program")
+    tensors = {name: value for name, value in _floating_point(path).items() if name not in ignored}
     with torch.no_grad():
         for name, value in tensors.items():
             parameters[name].copy_(value)
     return set(tensors)
+
+
+def _floating_point(path: Path) -> dict[str, Tensor]:
+    tensors = converted(load_tensors(path))
+    if wrong := [name for name, value in tensors.items() if not value.is_floating_point()]:
+        raise InputError(f"{path}: `{wrong[0]}` does not contain floating-point values; it belongs to another program")
+    return tensors
 
 
 def save_model(model: Transformer, folder: Path | str, text: "TextPipeline | None" = None, card: str = "") -> None:
@@ -308,6 +314,13 @@ def load_model(folder: Path | str, dtype: torch.dtype = torch.float32) -> Transf
     model = Transformer(about.model, about.vocabulary).to(dtype)
     load_weights(model, folder / WEIGHTS)
     return model.eval()
+
+
+def load_parameters(folder: Path, about: ModelFile) -> dict[str, Tensor]:
+    """Return the parameters of a model folder in the data types of its file; int8 matrices in float32."""
+    if about.precision == "int8":
+        return weights(_load_int8(about, folder / WEIGHTS))
+    return _floating_point(folder / WEIGHTS)
 
 
 def _load_int8(about: ModelFile, path: Path) -> Transformer:

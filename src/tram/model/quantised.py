@@ -45,6 +45,11 @@ class Int8Linear(Int8Matrix):
         super().__init__(values, scales)
         self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
 
+    @property
+    def in_features(self) -> int:
+        """The number of columns."""
+        return self.values.shape[1]
+
     def forward(self, states: Tensor) -> Tensor:
         """(…, columns) → (…, rows)."""
         return F.linear(states, self.weight, self.bias)

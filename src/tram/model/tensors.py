@@ -1,7 +1,8 @@
-"""Safetensors files: names and shapes are checked before any value is read, and all values must be finite."""
+"""Safetensors files: names and shapes are checked before any value is read, and all values must be plausible."""
 
 import errno
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from torch import Tensor
 from tram.errors import InputError
 from tram.files import regular_file
 from tram.measuring import available_memory
+
+# Of a number in a model or a state: those of real ones stay a thousand times smaller, and larger ones, as one wrong bit
+# of an exponent makes them, become infinite inside a layer norm, which makes zeros of them.
+LARGEST = 1e6
+FINITE = sys.float_info.max
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -29,11 +35,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
 
 
-def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file; raise InputError if it is damaged."""
+def load_tensors(path: Path, device: str | torch.device = "cpu", largest: float = LARGEST) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file; raise InputError if it is damaged.
+
+    largest: absolute value of a floating-point number; `FINITE`: any.
+    """
     regular_file(path, available_memory())  # a file of zeros can be of any size
     tensors = _read(path, device, lambda file, name: file.get_tensor(name))
-    check_finite(path, tensors)
+    check_values(path, tensors, largest)
     return tensors
 
 
@@ -66,22 +75,22 @@ def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tenso
         raise InputError(f"{path}: is truncated or not a safetensors file ({error}); use another copy of it") from None
 
 
-def check_finite(where: Path | str, tensors: Mapping[str, Tensor]) -> None:
-    """Refuse tensors with infinities or NaN."""
+def check_values(where: Path | str, tensors: Mapping[str, Tensor], largest: float = LARGEST) -> None:
+    """Refuse tensors with infinities, NaN or numbers beyond the largest."""
     for name, value in tensors.items():
-        if value.is_complex() or (value.is_floating_point() and not all_finite(value)):
+        if value.is_complex() or (value.is_floating_point() and not all_within(value, largest)):
             raise InputError(
-                f"{where}: `{name}` contains values that are not finite numbers, as after a training that diverged; "
-                "use another copy or an earlier checkpoint"
+                f"{where}: `{name}` contains values that are not finite numbers or far too large, as after a training "
+                "that diverged; use another copy or an earlier checkpoint"
             )
 
 
-def all_finite(value: Tensor) -> bool:
-    """Return whether all values are finite; much faster than `isfinite().all()`."""
+def all_within(value: Tensor, largest: float) -> bool:
+    """Return whether all values are numbers of at most this size; much faster than `isfinite().all()`."""
     if not value.numel():
         return True
     low, high = (value.float() if value.element_size() == 1 else value).aminmax()  # NaN if any value is
-    return bool(low.isfinite() & high.isfinite())
+    return -largest <= low.item() and high.item() <= largest
 
 
 def check_shapes(

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from tram.config import ModelConfig
+from tram.config.units import WindowUnit
 from tram.errors import InputError
 from tram.files import parse_json, replacing_folder
-from tram.model.folder import WEIGHTS, converted, find_model, load_tensors, load_text, parameter_shapes, read_model_file
+from tram.model.folder import find_model, load_parameters, load_tensors, load_text, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hf import FAMILIES, UNUSED
@@ -31,7 +32,7 @@ from tram.pretrained.names import (
     SHARED,
     foreign_names,
 )
-from tram.pretrained.tensor_files import SAFETENSORS, Entry, write_tensors
+from tram.pretrained.tensor_files import DTYPE_NAMES, SAFETENSORS, Entry, write_tensors
 from tram.text.pretrained import AGAIN, FOLDER
 from tram.text.special_ids import PAD, SpecialIds
 
@@ -93,11 +94,21 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
             f"{folder}: has a context module, which transformers does not support; add --without-context to leave it "
             "out, or use `tram export adapter` to keep it"
         )
+    if isinstance(about.model.unit, WindowUnit) and about.model.unit.flat_layers:
+        raise InputError(
+            f"{folder}: transformers does not support the layers of Flat-Transformer (unit.flat_layers); use "
+            "`tram export tram`"
+        )
     text = load_text(folder)
     config = about.model.without_context()
     names = parameter_shapes(config, about.vocabulary)
-    tensors = converted(load_tensors(folder / WEIGHTS))
-    parameters = {name: tensors[name] for name in names}
+    stored = load_parameters(folder, about)
+    if replaced := names.keys() - stored.keys():
+        raise InputError(
+            f"{folder}: there is no sentence model inside it, because its context replaces `{min(replaced)}`; use "
+            "`tram export tram`"
+        )
+    parameters = {name: stored[name] for name in names}
     if text is not None and text.pretrained is not None:
         files = {name: content for name, content in text.files.items() if name not in {REBUILT, UNUSED}}
         kind = _kind_of_origin(files.get("config.json", b""), folder)
@@ -112,6 +123,7 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
         unused = {}
         card = "A model trained with tram, exported by `tram export hf` without its tokeniser.\n"
     found = exported.tensors() | unused
+    found |= {name: value.float() for name, value in found.items() if value.dtype not in DTYPE_NAMES}  # of 8 bits
     entries = {name: Entry(tuple(value.shape), value.dtype) for name, value in found.items()}
     with replacing_folder(out.resolve()) as temporary:
         write_tensors(temporary / SAFETENSORS, entries, lambda name: [found[name]])

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tram.errors import InputError
 from tram.files import exists, read_json
-from tram.model.tensors import check_finite, tensor_shapes
+from tram.model.tensors import check_values, tensor_shapes
 from tram.pretrained.torch_files import can_be_mapped, checked_tensors, load_torch_file, release
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -122,11 +122,11 @@ class Tensors:
         self.entries = {name: file.entries[name] for name, file in owners.items()}
 
     def blocks(self, name: str) -> Iterator[Tensor]:
-        """Yield the values of a tensor in order, a block at a time; refuse values that are not finite numbers."""
+        """Yield the values of a tensor in order, a block at a time; refuse values that no model has."""
         self.entry(name)
         file = self._owners[name]
         for block in file.blocks(name):
-            check_finite(file.path, {name: block})
+            check_values(file.path, {name: block})
             yield block
 
     def entry(self, name: str) -> Entry:

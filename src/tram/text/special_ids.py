@@ -73,7 +73,14 @@ class SpecialIds:
         return (self.start, *self.target_prefix)
 
     def fit(self, vocabulary: int, source_vocabulary: int | None = None) -> bool:
-        """Return whether vocabularies of these sizes have all of these ids; source None: that of the target."""
+        """Return whether vocabularies of these sizes have all of these ids; source None: that of the target.
+
+        An id in a sequence is not padding, and a search must be able to end.
+        """
+        if PAD in (*self.target_start, self.end, *self.source_prefix, *self.source_suffix, *self.reserved):
+            return False
+        if self.end in self.banned:
+            return False
         source = range(vocabulary if source_vocabulary is None else source_vocabulary)
         return all(0 <= each < vocabulary for each in (*self.control, *self.reserved)) and all(
             each in source for each in (*self.source_prefix, *self.source_suffix, *self.reserved)

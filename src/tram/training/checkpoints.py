@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tram.errors import InputError
 from tram.files import names_in, read_json, remove, replacing_folder
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
+from tram.model.tensors import FINITE
 
 VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projections were fused
 
@@ -93,7 +94,7 @@ class Checkpoint:
         except (ValueError, TypeError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
             raise self.refusal(PROGRESS, reason) from None
-        tensors, optimizer = (load_tensors(self.folder / part) for part in (POSITION, OPTIMIZER))
+        tensors, optimizer = (load_tensors(self.folder / part, largest=FINITE) for part in (POSITION, OPTIMIZER))
         return Contents(standing, position, scaler, tensors, optimizer, version or 1)
 
     def refusal(self, part: str, reason: object) -> InputError:

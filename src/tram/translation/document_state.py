@@ -19,10 +19,10 @@ from tram.data.units import Pair
 from tram.errors import InputError
 from tram.files import regular_file, replacing
 from tram.model.state import Ragged, State
+from tram.model.tensors import LARGEST, all_within
 
 VERSION = 1
 MAX_STATE = 1 << 30  # bytes; the memories of a large model are a thousand times smaller
-LARGEST = 1e6  # of a number in a state; those of large models stay a hundred times smaller
 HISTORY = "history"  # name of the stored pairs, beside the states of context modules
 
 
@@ -115,4 +115,4 @@ def _values(state: State) -> list[Tensor]:
 
 def _is_plausible(value: Tensor) -> bool:
     """Return whether all values are numbers that a model may have written; NaN is not."""
-    return value.is_floating_point() and (not value.numel() or bool(value.float().abs().amax() <= LARGEST))
+    return value.is_floating_point() and all_within(value, LARGEST)

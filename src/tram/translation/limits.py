@@ -1,6 +1,10 @@
-"""Limits of the settings of a search, checked before any work."""
+"""Limits of the settings of a search and of the ids around a sentence, checked before any work."""
+
+from pathlib import Path
 
 from tram.errors import InputError
+from tram.model.transformer import Transformer
+from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Engine
 
 MAX_BEAM = 1_000
@@ -16,6 +20,21 @@ def check_search(beam: int, batch: int, length_penalty: float) -> None:
             raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
     if not isinstance(length_penalty, int | float) or not abs(length_penalty) <= MAX_PENALTY:
         raise InputError(f"length penalty {length_penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
+
+
+def check_special_ids(special: SpecialIds, model: Transformer, folder: Path) -> None:
+    """Refuse special ids that the model of a folder cannot have, and those that leave no room for text."""
+    if not special.fit(model.vocabulary, model.config.source_vocabulary):
+        raise InputError(
+            f"{folder / 'text.json'}: has special ids that are padding, or beyond the model's vocabulary of "
+            f"{model.vocabulary:,}, or an end that is banned; copy the text.json it was trained with"
+        )
+    most = model.config.max_length
+    if special.longest(most) < 1:
+        raise InputError(
+            f"{folder / 'config.yaml'}: max_length {most} leaves no room for text between the special ids of a "
+            "sentence; copy config.yaml and text.json of the original model"
+        )
 
 
 def check_speculation(sentences: int, beam: int, engine: Engine) -> None:

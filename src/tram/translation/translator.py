@@ -48,7 +48,7 @@ from tram.translation.documents import (
 from tram.translation.engines.base import Engine, weight_versions
 from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
-from tram.translation.limits import check_search, check_speculation
+from tram.translation.limits import check_search, check_special_ids, check_speculation
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -131,11 +131,8 @@ class Translator:
             if text is None:
                 raise InputError(f"{folder}: has no text.json, so it has no languages; leave out --source and --target")
             text = text.with_languages(source, target, str(folder))
-        if text is not None and not text.special.fit(model.vocabulary, model.config.source_vocabulary):
-            raise InputError(
-                f"{folder / 'text.json'}: has special ids beyond the model's vocabulary of {model.vocabulary:,}; "
-                "copy the text.json it was trained with"
-            )
+        if text is not None:
+            check_special_ids(text.special, model, folder)
         defaults = SearchDefaults() if text is None or text.pretrained is None else text.pretrained.search
         if beam is None:
             beam = defaults.beam or BEAM

@@ -13,7 +13,8 @@ from helpers import VOCABULARY, random_ids, tiny_config
 from pretrained_models import TARGETS, make
 from tram.config import MemoryConfig, ModelConfig
 from tram.errors import InputError
-from tram.model.folder import save_model
+from tram.model.folder import load_model, save_int8, save_model, weights
+from tram.model.tensors import load_tensors, save_tensors
 from tram.model.transformer import Transformer
 from tram.pretrained.export import export_hf
 from tram.pretrained.hf import import_hf
@@ -82,6 +83,42 @@ def test_a_memory_is_left_out_only_on_request(tmp_path: Path) -> None:
     assert not (tmp_path / "foreign").exists()
     export_hf(tmp_path / "tram", tmp_path / "foreign", without_context=True)
     assert (tmp_path / "foreign" / "config.json").exists()
+
+
+def test_an_int8_model_is_exported_in_float32(tmp_path: Path) -> None:
+    save_int8(Transformer(tiny_config(), VOCABULARY), tmp_path / "tram")
+    export_hf(tmp_path / "tram", tmp_path / "foreign")
+    found = load_tensors(tmp_path / "foreign" / "model.safetensors")
+    assert {value.dtype for value in found.values()} == {torch.float32}
+    assert torch.equal(found["model.shared.weight"], weights(load_model(tmp_path / "tram"))["tokens.weight"])
+
+
+def test_weights_of_eight_bits_are_exported_in_float32_and_integers_refused(tmp_path: Path) -> None:
+    save_model(Transformer(tiny_config(), VOCABULARY), tmp_path / "tram")
+    path = tmp_path / "tram" / "model.safetensors"
+    tensors = load_tensors(path)
+    save_tensors(path, {name: value.to(torch.float8_e4m3fn) for name, value in tensors.items()})
+    export_hf(tmp_path / "tram", tmp_path / "foreign")
+    found = load_tensors(tmp_path / "foreign" / "model.safetensors")
+    assert torch.equal(found["model.shared.weight"], tensors["tokens.weight"].to(torch.float8_e4m3fn).float())
+    save_tensors(path, {name: value.int() for name, value in tensors.items()})
+    with pytest.raises(InputError, match="does not contain floating-point values"):
+        export_hf(tmp_path / "tram", tmp_path / "other")
+
+
+@pytest.mark.parametrize("kind", ["transformer_xl", "compressive", "zheng"])
+def test_a_context_in_the_place_of_positions_leaves_no_sentence_model(kind: str, tmp_path: Path) -> None:
+    save_model(Transformer(tiny_config(context={"kind": kind}), VOCABULARY), tmp_path / "tram")
+    with pytest.raises(InputError, match=r"no sentence model inside it, because its context replaces `.*positions`"):
+        export_hf(tmp_path / "tram", tmp_path / "foreign", without_context=True)
+    assert not (tmp_path / "foreign").exists()
+
+
+def test_flat_layers_are_refused(tmp_path: Path) -> None:
+    config = tiny_config(unit={"kind": "window", "source": 2, "target": 1, "flat_layers": 1}, max_length=20)
+    save_model(Transformer(config, VOCABULARY), tmp_path / "tram")
+    with pytest.raises(InputError, match=r"does not support .*flat_layers"):
+        export_hf(tmp_path / "tram", tmp_path / "foreign")
 
 
 def test_a_layout_of_no_family_is_refused(tmp_path: Path) -> None:

@@ -64,8 +64,15 @@ def test_a_special_id_of_another_type_is_refused(value: str, tmp_path: Path) -> 
         TextPipeline.load(path)
 
 
-@pytest.mark.parametrize("ids", [{"end": -1}, {"source_prefix": (99,)}, {"reserved": (10,)}, {"banned": (2**70,)}])
-def test_ids_beyond_a_vocabulary_do_not_fit(ids: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *({"end": -1}, {"source_prefix": (99,)}, {"reserved": (10,)}, {"banned": (2**70,)}),  # beyond the vocabulary
+        *({"start": 0}, {"end": 0}, {"source_suffix": (2, 0)}, {"target_prefix": (0,)}, {"reserved": (0,)}),  # padding
+        {"banned": (0, 2)},  # the end
+    ],
+)
+def test_ids_that_no_model_has_do_not_fit(ids: dict[str, Any]) -> None:
     assert SpecialIds().fit(10)
     assert not SpecialIds(**ids).fit(10)
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tram.model.folder import save_model
 from tram.model.transformer import Transformer
 from tram.text.bpe import BPE
 from tram.text.pipeline import TextPipeline
-from tram.text.special_ids import RESERVED_CHARACTERS
+from tram.text.special_ids import RESERVED_CHARACTERS, SpecialIds
 from tram.text.verbatim import VerbatimRules
 from tram.text.words import pharaoh
 from tram.translation.document_state import DocumentState
@@ -346,6 +347,23 @@ def test_the_fingerprint_is_that_of_the_file_whatever_the_data_type(
     if dtype == torch.float64:
         other.translate(["A small fox sings."], state=state)
         assert state.sentences == 2
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        ({"start": 0}, "special ids that are padding"),
+        ({"banned": (0, 1, 2)}, "an end that is banned"),
+        ({"source_prefix": (1,) * 47}, "max_length 48 leaves no room"),  # parts of no ids have no end
+    ],
+)
+def test_special_ids_that_cannot_be_used_are_refused(
+    ids: dict[str, Any], sentence: str, prepared: Path, tmp_path: Path
+) -> None:
+    text = replace(TextPipeline.load(prepared), special_ids=SpecialIds(**ids))
+    save_model(Transformer(TINY, text.vocabulary), tmp_path / "model", text)
+    with pytest.raises(InputError, match=sentence):
+        Translator.load(tmp_path / "model")
 
 
 def test_probabilities_that_overflow_are_one_sentence(prepared: Path) -> None:
