@@ -18,7 +18,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -434,3 +434,8 @@ def content_fingerprint(path: Path) -> str:
     """Return twelve hexadecimal digits that identify the bytes of a file."""
     with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def content_fingerprints(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the fingerprints of files of a folder by their names, to notice damage that leaves them readable."""
+    return {name: content_fingerprint(folder / name) for name in names}

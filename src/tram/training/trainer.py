@@ -17,7 +17,7 @@ from torch import nn
 
 from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData
-from tram.data.corpus import read_parallel
+from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError, RunError
 from tram.files import Lock, exists, regular_file, write_json
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
@@ -55,6 +55,13 @@ FINISHED = "finished.json"  # the update after which the model was written
 RECENT = 50  # updates over which the reported speed is averaged
 
 
+def read_held_text(data: PreparedData) -> list[ParallelDocument]:
+    """Return the text of the held-out documents; refuse a damaged file."""
+    name = "held.jsonl"
+    data.check(name)
+    return list(read_parallel(regular_file(data.folder / name)))
+
+
 class Trainer:
     """One stage of training in one folder: checkpoints, metrics.jsonl and, at the end, the model."""
 
@@ -74,7 +81,7 @@ class Trainer:
         self.lock = lock  # of the run's folder, checked before each checkpoint
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
-        self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
+        self.held_text = read_held_text(data) if watches_text else []
         self.accelerator = make_accelerator()
         self.precision = Precision(stage.precision, self.accelerator.device)
         self.model, self.new = initial_model(config, stage, data, first, self.accelerator)
