@@ -436,6 +436,12 @@ def content_fingerprint(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
-def content_fingerprints(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the fingerprints of files of a folder by their names, to notice damage that leaves them readable."""
-    return {name: content_fingerprint(folder / name) for name in names}
+def seals(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return size and fingerprint of files of a folder by their names, to notice damage that leaves them readable."""
+    return {name: f"{(folder / name).stat().st_size} {content_fingerprint(folder / name)}" for name in names}
+
+
+def is_sealed(path: Path, seal: object) -> bool:
+    """Return whether a file has the content of a seal; the size is compared first, because a sparse file has any."""
+    size = regular_file(path).stat().st_size
+    return str(seal).startswith(f"{size} ") and seal == f"{size} {content_fingerprint(path)}"

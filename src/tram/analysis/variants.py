@@ -22,7 +22,7 @@ import numpy as np
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter
 from tram.errors import InputError
-from tram.files import content_fingerprint, content_fingerprints, fingerprint, read_json, replacing_folder, write_json
+from tram.files import content_fingerprint, fingerprint, read_json, replacing_folder, seals, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
@@ -235,7 +235,7 @@ def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
                 shutil.copy(path, temporary)
         train = write_share(whole, share, seed, temporary)
         splits = about["splits"] | {"train": train}
-        files = content_fingerprints(temporary, [path.name for path in temporary.iterdir()])
+        files = seals(temporary, [path.name for path in temporary.iterdir()])
         write_json(temporary / "prepared.json", about | {"key": key, "splits": splits, "files": files})
     return folder
 

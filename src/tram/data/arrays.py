@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.errors import InputError
-from tram.files import content_fingerprint, exists, fingerprint, read_json, regular_file
+from tram.files import exists, fingerprint, is_sealed, read_json, regular_file
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr
@@ -263,7 +263,7 @@ class PreparedData:
     splits: dict[str, dict[str, int]]
     key: str  # identifies the data: its files, their bytes and the settings
     source_vocabulary: int | None = None  # None: that of the target
-    files: dict[str, str] = field(default_factory=dict)  # fingerprints of the contents, by the names of files
+    files: dict[str, str] = field(default_factory=dict)  # the seals of the files by their names
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -290,11 +290,11 @@ class PreparedData:
         return cls(folder, file.vocabulary, file.text, file.splits, key, file.source_vocabulary, file.files)
 
     def check(self, name: str) -> None:
-        """Refuse a file with another content than `tram prepare` wrote, if its fingerprint is known."""
+        """Refuse a file with another content than `tram prepare` wrote, if its seal is known."""
         path = self.folder / name
         if not exists(path):
             raise InputError(f"{path}: is missing; run `tram prepare` again")
-        if name in self.files and content_fingerprint(path) != self.files[name]:
+        if name in self.files and not is_sealed(path, self.files[name]):
             raise _damaged(path)
 
     def split(self, name: str) -> Split:

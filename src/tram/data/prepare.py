@@ -27,13 +27,13 @@ from tram.errors import InputError
 from tram.files import (
     check_folder_writable,
     content_fingerprint,
-    content_fingerprints,
     fingerprint,
     flush_to_disk,
     locked,
     read_json,
     remove,
     replacing,
+    seals,
     write_json,
     write_problem,
 )
@@ -444,7 +444,7 @@ def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
 def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
     names = _files(about["splits"], TextPipeline.load(cache))
-    about["files"] = content_fingerprints(cache, names)
+    about["files"] = seals(cache, names)
     (out / "prepared.json").unlink(missing_ok=True)
     flush_to_disk(out)  # before the first of the files that it does not describe
     for name in names:

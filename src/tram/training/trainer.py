@@ -19,7 +19,7 @@ from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData
 from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError, RunError
-from tram.files import Lock, exists, regular_file, write_json
+from tram.files import Lock, exists, regular_file, seals, write_json
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
 from tram.progress import Progress
 from tram.training.checkpoints import (
@@ -51,7 +51,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
-FINISHED = "finished.json"  # the update after which the model was written
+FINISHED = "finished.json"  # the update after which the model was written, and the seal of its weights
 RECENT = 50  # updates over which the reported speed is averaged
 
 
@@ -335,11 +335,7 @@ class Trainer:
             except InputError as error:
                 damaged.append((checkpoint, error))
                 continue
-            best = contents.standing.best_update
-            if best is not None and not exists(self.checkpoints.at(best).folder):
-                # It was pruned when a checkpoint that is now damaged was better
-                contents.standing.best, contents.standing.best_update = None, None
-                self.restore(contents)
+            self.require_best(contents)
             for other, problem in damaged:
                 aside = self.checkpoints.set_aside(other)
                 self.warnings.append(f"warning: a damaged checkpoint was renamed to {aside.name}: {problem}")
@@ -347,6 +343,22 @@ class Trainer:
         if damaged:
             raise damaged[0][1]
         return None
+
+    def require_best(self, contents: Contents) -> None:
+        """Forget the best checkpoint if it cannot be loaded: it was pruned when one that is now damaged was better."""
+        best = contents.standing.best_update
+        if best is None:
+            return
+        checkpoint = self.checkpoints.at(best)
+        try:
+            if exists(checkpoint.folder):
+                return checkpoint.check()
+            problem = "is missing"
+        except InputError as error:
+            problem = str(error)
+        self.warnings.append(f"warning: {checkpoint.folder.name}, the best checkpoint so far, is lost: {problem}")
+        contents.standing.best, contents.standing.best_update = None, None
+        self.restore(contents)
 
     def restore(self, contents: Contents) -> None:
         """Continue from a checkpoint whose weights are loaded."""
@@ -369,19 +381,21 @@ class Trainer:
         standing = self.standing
         self.save()
         if standing.best_update is not None:
-            best = self.checkpoints.at(standing.best_update).folder / WEIGHTS
-            on_main(self.accelerator, lambda: load_weights(self.model, best))
+            best = self.checkpoints.at(standing.best_update)
+            on_main(self.accelerator, lambda: best.load_weights(self.model))
             share_parameters(self.accelerator, self.model)
             say(f"best: update {standing.best_update:,}")
             self.try_average(say)
         if self.accelerator.is_main_process:
+            write_json(self.folder / FINISHED, {"update": 0})  # a kill may leave the model that was there before
             save_model(
                 self.model,
                 self.folder / "model",
                 self.data.text(),
                 model_card(self.config, self.stage_config, standing),
             )
-            write_json(self.folder / FINISHED, {"update": standing.update})
+            seal = seals(self.folder / "model", [WEIGHTS])[WEIGHTS]
+            write_json(self.folder / FINISHED, {"update": standing.update, "seal": seal})
             say(f"model: {self.folder / 'model'}")
         self.accelerator.wait_for_everyone()
 
