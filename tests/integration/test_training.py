@@ -442,6 +442,7 @@ def test_a_foreign_checkpoint_is_refused_by_its_file(
     (config.output / "train" / "model" / WEIGHTS).unlink()
     folder = config.output / "train" / "checkpoints" / "00000002"
     foreign = (folder / WEIGHTS).read_bytes() if name == "optimizer.safetensors" else b'{"epoch": 3}'
+    (folder / "seals.json").unlink()
     (folder / name).write_bytes(foreign)
     write_yaml(tmp_path / "config.yaml", config)
     refused(tram("train", tmp_path / "config.yaml"), f"00000002/{name}")
