@@ -32,7 +32,16 @@ from tram.data.corpus import FORMATS, read_documents, read_parallel, write_paral
 from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
 from tram.files import bytes_fingerprint, remove
-from tram.model.folder import WEIGHTS, ModelFile, parameter_shapes, save_int8, save_model
+from tram.model.folder import (
+    WEIGHTS,
+    ModelFile,
+    fingerprint,
+    load_tensors,
+    parameter_shapes,
+    save_int8,
+    save_model,
+    tensors_fingerprint,
+)
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
 from tram.pretrained.hf import import_hf
@@ -41,6 +50,7 @@ from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import FOLDER
 from tram.text.special_ids import SpecialIds
 from tram.text.word_end_bpe import WordEndBPE
+from tram.training.checkpoints import SEALS
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 from tram.yaml_files import read_yaml
@@ -215,6 +225,7 @@ class Prepared(WithText):
 
         path = small("prepared.json")
         about = json.loads(path.read_text())
+        about.pop("files", None)  # the seals, without which the values themselves must be checked
         small("text.json")
         about["text"] = TextPipeline.load(self.bad).fingerprint
         for name, sizes in about["splits"].items():
@@ -271,6 +282,8 @@ class Checkpoints(WithText):
             shutil.copytree(source / "checkpoints", self.variant(name) / "checkpoints")
         self.data = PreparedData.open(data)
         self.trainers: dict[str, Any] = {}
+        weights = [each for each in self.good.glob(f"**/{WEIGHTS}") if STORED not in each.parents]
+        self.sealed = {each.with_name(SEALS).read_bytes(): tensors_fingerprint(load_tensors(each)) for each in weights}
 
     def use(self, draw: random.Random) -> None:
         from tram.training.trainer import Trainer
@@ -284,7 +297,14 @@ class Checkpoints(WithText):
         if draw.random() < 0.5:  # nothing to fall back on
             for oldest in sorted(self.bad.glob("checkpoints/*"))[:1]:
                 remove(oldest)  # a folder, or a pipe in its place
+        if draw.random() < 0.5:  # as earlier versions wrote them: the values themselves must be checked
+            for seals in self.bad.glob(f"checkpoints/*/{SEALS}"):
+                remove(seals)
         trainer.resume()
+        seals = trainer.checkpoints.at(trainer.standing.update).folder / SEALS
+        written = self.sealed.get(seals.read_bytes()) if _is_small(seals) else None
+        if written is not None and fingerprint(trainer.model) != written:
+            raise AssertionError("damaged weights were taken without a word")
         if draw.random() < 0.2:  # dearer than all the rest
             trainer.next_update()
 

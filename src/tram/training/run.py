@@ -13,7 +13,7 @@ from tram.errors import InputError
 from tram.files import Lock, exists, is_sealed, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, find_model
 from tram.training.checkpoints import Checkpoints
-from tram.training.processes import make_accelerator, on_main
+from tram.training.processes import losing_others, make_accelerator, on_main
 from tram.training.trainer import FINISHED, Trainer
 
 DATA = "data.json"  # the key of the prepared data that a run was started on
@@ -30,7 +30,7 @@ def train(config: Config) -> Path:
     data = PreparedData.open(config.data)
     data.text()  # the model folder needs it at the end; refuse a damaged one now
     stages = [stage for stage in (config.train, config.finetune) if stage is not None]
-    with ExitStack() as stack:
+    with losing_others(accelerator), ExitStack() as stack:
         lock: Lock | None = None  # of the main process
 
         def begin() -> None:
