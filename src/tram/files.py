@@ -18,7 +18,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -435,3 +435,14 @@ def content_fingerprint(path: Path) -> str:
     """Return twelve hexadecimal digits that identify the bytes of a file."""
     with regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return size and fingerprint of files of a folder by their names, to notice damage that leaves them readable."""
+    return {name: f"{(folder / name).stat().st_size} {content_fingerprint(folder / name)}" for name in names}
+
+
+def has_checksum(path: Path, checksum: object) -> bool:
+    """Return whether a file has a checksum; the size is compared first, because a sparse file can have any."""
+    size = regular_file(path).stat().st_size
+    return str(checksum).startswith(f"{size} ") and checksum == f"{size} {content_fingerprint(path)}"

@@ -29,11 +29,12 @@ from tram.data.corpus import FORMATS, read_documents, read_parallel, write_paral
 from tram.errors import InputError
 from tram.evaluation.suite import SHIPPED, read_items
 from tram.files import remove
-from tram.model.folder import save_model
+from tram.model.folder import WEIGHTS, load_tensors, save_model, weights
 from tram.model.transformer import Transformer
 from tram.pretrained.authors import authors_names, build_model, read_state_dict
 from tram.pretrained.subword_files import read_text_pipeline
 from tram.text.pipeline import TextPipeline
+from tram.training.checkpoints import CHECKSUMS
 from tram.translation.document_state import DocumentState
 from tram.translation.translator import Translator
 
@@ -129,6 +130,7 @@ class Prepared(WithText):
 
         path = small("prepared.json")
         about = json.loads(path.read_text())
+        about.pop("files", None)  # the checksums, without which the values themselves must be checked
         small("text.json")
         about["text"] = TextPipeline.load(self.bad).fingerprint
         for name, sizes in about["splits"].items():
@@ -185,6 +187,9 @@ class Checkpoints(WithText):
             shutil.copytree(source / "checkpoints", self.variant(name) / "checkpoints")
         self.data = PreparedData.open(data)
         self.trainers: dict[str, Any] = {}
+        self.checked_weights = {
+            each.read_bytes(): load_tensors(each.with_name(WEIGHTS)) for each in self.good.glob(f"**/{CHECKSUMS}")
+        }
 
     def use(self, draw: random.Random) -> None:
         from tram.training.trainer import Trainer
@@ -198,7 +203,14 @@ class Checkpoints(WithText):
         if draw.random() < 0.5:  # nothing to fall back on
             for oldest in sorted(self.bad.glob("checkpoints/*"))[:1]:
                 remove(oldest)  # a folder, or a pipe in its place
+        if draw.random() < 0.5:  # as earlier versions wrote them: the values themselves must be checked
+            for checksums in self.bad.glob(f"checkpoints/*/{CHECKSUMS}"):
+                remove(checksums)
         trainer.resume()
+        checksums = trainer.checkpoints.at(trainer.standing.update).folder / CHECKSUMS
+        written = self.checked_weights.get(checksums.read_bytes(), {}) if is_small(checksums) else {}
+        if any(not torch.equal(weights(trainer.model)[name], value) for name, value in written.items()):
+            raise AssertionError("damaged weights were taken without a word")
         if draw.random() < 0.2:  # dearer than all the rest
             trainer.next_update()
 

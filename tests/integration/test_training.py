@@ -442,6 +442,7 @@ def test_a_foreign_checkpoint_is_refused_by_its_file(
     (config.output / "train" / "model" / WEIGHTS).unlink()
     folder = config.output / "train" / "checkpoints" / "00000002"
     foreign = (folder / WEIGHTS).read_bytes() if name == "optimizer.safetensors" else b'{"epoch": 3}'
+    (folder / "checksums.json").unlink()
     (folder / name).write_bytes(foreign)
     write_yaml(tmp_path / "config.yaml", config)
     refused(tram("train", tmp_path / "config.yaml"), f"00000002/{name}")
@@ -536,6 +537,24 @@ def test_two_processes_make_the_same_updates_as_one(
         for here, there in zip(metrics(tmp_path / "one", name), metrics(tmp_path / "two", name), strict=True):
             for key in here.keys() & {"loss", "nll", "held_loss", "gradient_norm", "tokens"}:
                 assert here[key] == pytest.approx(there[key], rel=1e-9)
+
+
+def test_a_process_that_loses_another_one_ends_in_one_sentence(configure: Configure, tmp_path: Path) -> None:
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=ENDLESS, checkpoint_every=2))
+    killed, other = started_twice([tmp_path / "config.yaml"] * 2)
+    try:
+        while not checkpoints(tmp_path / "run"):
+            assert killed.poll() is None, killed.communicate()[1]
+            time.sleep(0.01)
+        killed.kill()
+        errors = other.communicate(timeout=60)[1]
+    finally:
+        for process in (killed, other):
+            process.kill()
+            process.communicate()
+    assert other.returncode == 1
+    assert "Traceback" not in errors
+    assert [line for line in errors.splitlines() if line.startswith("tram: another process of this run ended")]
 
 
 def test_only_the_main_process_reads_and_writes_the_run(configure: Configure, tmp_path: Path) -> None:

@@ -55,6 +55,12 @@ def checkpoints(output: Path) -> Checkpoints:
     return Checkpoints(output / "train" / "checkpoints")
 
 
+def remove_checksums(output: Path) -> None:
+    """Make the checkpoints those of an earlier version, whose values must be checked."""
+    for checkpoint in checkpoints(output).all():
+        (checkpoint.folder / "checksums.json").unlink()
+
+
 def model_of(output: Path, stage: str = "train") -> dict[str, Tensor]:
     return load_tensors(output / stage / "model" / WEIGHTS)
 
@@ -140,11 +146,14 @@ def test_a_gradient_that_is_not_finite_changes_nothing(configure: Configure, tmp
     assert same(dict(trainer.model.named_parameters()), dict(other.model.named_parameters()))
 
 
-def test_weights_that_are_not_finite_are_not_saved(configure: Configure, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("value", "shown"), [(torch.nan, "nan"), (-torch.inf, "inf"), (-1e7, "10000000.0")])
+def test_weights_that_no_model_has_are_not_saved(
+    value: float, shown: str, configure: Configure, tmp_path: Path
+) -> None:
     trainer = trainer_of(configure(tmp_path))
     with torch.no_grad():
-        trainer.model.tokens.weight[3, 1] = torch.nan
-    with pytest.raises(RunError, match=r"a value of `tokens\.weight` is nan"):
+        trainer.model.tokens.weight[3, 1] = value
+    with pytest.raises(RunError, match=rf"a value of `tokens\.weight` is {shown} at update"):
         trainer.save()
     assert not checkpoints(tmp_path).all()
 
@@ -226,10 +235,94 @@ def test_a_run_continues_before_a_damaged_checkpoint(
     assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
 
 
+def test_a_flipped_bit_in_the_last_checkpoint_does_not_change_the_run(configure: Configure, tmp_path: Path) -> None:
+    """The last digit of a number in JSON, or the last byte of a tensor: the file remains readable."""
+    stage = {"updates": 6, "checkpoint_every": 2, "evaluate_every": 6}
+    trainer = finetuned(configure, tmp_path / "whole", **stage)
+    while trainer.standing.update < 4:
+        trainer.next_update()
+        if trainer.standing.update % 2 == 0:
+            trainer.save()
+    parts = [*PARTS, "checksums.json"]
+    for part in parts:
+        shutil.copytree(tmp_path / "whole", tmp_path / part)
+    finetuned(configure, tmp_path / "whole", **stage).run()
+    for part in parts:
+        path = tmp_path / part / "finetune" / "checkpoints" / "00000004" / part
+        data = bytearray(path.read_bytes())
+        place = next(n for n in reversed(range(len(data))) if path.suffix != ".json" or chr(data[n]).isdigit())
+        data[place] ^= 1
+        path.write_bytes(data)
+        trainer = finetuned(configure, tmp_path / part, **stage)
+        trainer.run()
+        assert any("renamed to 00000004.damaged" in each for each in trainer.warnings)
+        assert same(model_of(tmp_path / part, "finetune"), model_of(tmp_path / "whole", "finetune"))
+
+
+def test_a_checkpoint_of_an_earlier_version_without_checksums_is_continued(
+    configure: Configure, tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "run", updates=6, checkpoint_every=2)
+    trained_until(config, 4)
+    remove_checksums(tmp_path / "run")
+    train(config)
+    train(configure(tmp_path / "whole", updates=6, checkpoint_every=2))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+    assert not list(checkpoints(tmp_path / "run").folder.glob("*.damaged"))
+
+
+def test_a_damaged_best_checkpoint_is_named_and_another_is_chosen(
+    configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    config = configure(tmp_path / "run", updates=6, checkpoint_every=1, evaluate_every=3)
+    trainer = trainer_of(config)
+    for update in (1, 2, 3, 4):
+        trainer.next_update()
+        if update == 2:
+            trainer.standing.best, trainer.standing.best_update = -1.0, update
+        trainer.save()
+    path = checkpoints(config.output).at(2).folder / WEIGHTS
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    write_yaml(tmp_path / "config.yaml", config)
+    done = tram("train", tmp_path / "config.yaml")
+    assert done.code == 0
+    assert f"warning: 00000002, the best checkpoint so far, is lost: {path}: is missing or damaged" in done.err
+    assert "best: update 2" not in done.err
+
+
+def test_a_model_that_the_run_did_not_write_is_refused_and_written_again(
+    configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    config = configure(tmp_path / "run", updates=3, finetune=DOCUMENTS | {"updates": 2})
+    train(config)
+    before = [model_of(config.output, stage) for stage in ("train", "finetune")]
+    write_yaml(tmp_path / "config.yaml", config)
+    for stage in ("train", "finetune"):
+        path = config.output / stage / "model" / WEIGHTS
+        data = bytearray(path.read_bytes())
+        data[-2] ^= 1
+        path.write_bytes(data)
+        refused(tram("train", tmp_path / "config.yaml"), str(path), "not the file that this run wrote", "remove")
+        shutil.rmtree(path.parent)
+        assert tram("train", tmp_path / "config.yaml").code == 0
+    assert all(map(same, before, [model_of(config.output, stage) for stage in ("train", "finetune")]))
+
+
+def test_damaged_checkpoints_do_not_make_a_run_of_more_updates_finished(configure: Configure, tmp_path: Path) -> None:
+    train(configure(tmp_path, updates=3))
+    for checkpoint in checkpoints(tmp_path).all():
+        (checkpoint.folder / "optimizer.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"optimizer\.safetensors: is missing or damaged; remove the folder"):
+        train(configure(tmp_path, updates=5))
+
+
 @pytest.mark.parametrize("value", [b'{"update": 4, "tokens": -1}', b"[]", b"[" * 50_000, b'{"update": 1e400}', b"\xff"])
 def test_nonsense_in_progress_is_damage(configure: Configure, tmp_path: Path, value: bytes) -> None:
     config = configure(tmp_path, updates=9, checkpoint_every=2)
     trained_until(config, 4)
+    remove_checksums(tmp_path)
     (checkpoints(tmp_path).at(4).folder / "progress.json").write_bytes(value)
     trainer = trainer_of(config)
     trainer.resume()
@@ -241,6 +334,7 @@ def test_a_checkpoint_with_weights_that_are_not_finite_is_damaged(configure: Con
 
     config = configure(tmp_path, updates=9, checkpoint_every=2)
     trained_until(config, 4)
+    remove_checksums(tmp_path)
     path = checkpoints(tmp_path).at(4).folder / WEIGHTS
     tensors = load_tensors(path)
     tensors["tokens.weight"][0, 0] = torch.nan
@@ -314,6 +408,7 @@ def test_a_damaged_checkpoint_costs_the_average_but_not_the_run(
     train(configure(tmp_path / "whole", **stage))
     config = configure(tmp_path / "run", average=3, **stage)
     trained_until(config, 5)
+    remove_checksums(tmp_path / "run")
     path = checkpoints(tmp_path / "run").at(2).folder / WEIGHTS
     tensors = load_tensors(path)
     if damage == "truncated":
@@ -517,6 +612,25 @@ def test_a_run_stopped_between_its_last_update_and_its_model_is_not_finished(
     assert not same(model_of(tmp_path / "run"), before)
 
 
+def test_a_kill_after_a_model_is_written_does_not_make_a_later_run_finished(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before finished.json was written; then killed again at the end of more updates."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    stage = {"evaluate_every": 2, "checkpoint_every": 4}
+    for updates, step in ((4, "checksums"), (8, "save_model")):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"tram.training.trainer.{step}", killed)
+            with pytest.raises(KeyboardInterrupt):
+                train(configure(tmp_path / "run", updates=updates, **stage))
+    for name in ("run", "whole"):
+        train(configure(tmp_path / name, updates=8, **stage))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
 def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -606,7 +720,7 @@ def test_a_wrong_setting_of_accelerate_is_one_sentence(
         train(configure(tmp_path / "run"))
 
 
-def test_a_token_table_that_is_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:
+def test_a_token_table_thatis_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:
     small = TINY.model_copy(update={"source_vocabulary": 5})
     with pytest.raises(InputError, match="source_vocabulary is 5, but the source of"):
         train(configure(tmp_path / "run", model=small))

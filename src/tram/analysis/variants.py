@@ -22,7 +22,7 @@ import numpy as np
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter
 from tram.errors import InputError
-from tram.files import content_fingerprint, fingerprint, read_json, replacing_folder, write_json
+from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
@@ -234,7 +234,9 @@ def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
             for path in data.glob(name):
                 shutil.copy(path, temporary)
         train = write_share(whole, share, seed, temporary)
-        write_json(temporary / "prepared.json", about | {"key": key, "splits": about["splits"] | {"train": train}})
+        splits = about["splits"] | {"train": train}
+        files = checksums(temporary, [path.name for path in temporary.iterdir()])
+        write_json(temporary / "prepared.json", about | {"key": key, "splits": splits, "files": files})
     return folder
 
 

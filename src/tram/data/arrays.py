@@ -21,13 +21,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
-from tram.files import exists, fingerprint, read_json, regular_file
+from tram.files import exists, fingerprint, has_checksum, read_json, regular_file
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr
 
 VERSION = 1
+PARTS = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")  # of a split: NAME.PART.npy
 PIECE = 1 << 22  # elements of an array that are checked at a time
 
 
@@ -249,6 +251,7 @@ class _PreparedFile(BaseModel):
     splits: dict[Annotated[str, Field(pattern=r"^[\w-]{1,100}$")], dict[str, int]]
     key: str | None = None
     source_vocabulary: Annotated[int, Field(ge=1, le=2**31)] | None = None  # None: that of the target
+    files: dict[str, str] = {}  # empty: written by an earlier version
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,7 @@ class PreparedData:
     splits: dict[str, dict[str, int]]
     key: str  # identifies the data: its files, their bytes and the settings
     source_vocabulary: int | None = None  # None: that of the target
+    files: dict[str, str] = field(default_factory=dict)  # the checksums of the files by their names
 
     @classmethod
     def open(cls, folder: Path | str) -> Self:
@@ -283,9 +287,21 @@ class PreparedData:
             file = _PreparedFile.model_validate(about)
         except ValidationError:
             raise damaged from None
-        return cls(
-            folder, file.vocabulary, file.text, file.splits, file.key or fingerprint(about), file.source_vocabulary
-        )
+        key = file.key or fingerprint(about)
+        return cls(folder, file.vocabulary, file.text, file.splits, key, file.source_vocabulary, file.files)
+
+    def check(self, name: str) -> None:
+        """Refuse a file with another content than `tram prepare` wrote, if its checksum is known."""
+        path = self.folder / name
+        if not exists(path):
+            raise InputError(f"{path}: is missing; run `tram prepare` again")
+        if name in self.files and not has_checksum(path, self.files[name]):
+            raise _damaged(path)
+
+    def held_text(self) -> list[ParallelDocument]:
+        """Return the text of the held-out documents; refuse a damaged file."""
+        self.check("held.jsonl")
+        return list(read_parallel(regular_file(self.folder / "held.jsonl")))
 
     def split(self, name: str) -> Split:
         """Return the documents of one split, memory-mapped; refuse arrays that do not fit together."""
@@ -295,7 +311,7 @@ class PreparedData:
         def load(part: str, *types: type) -> npt.NDArray[Any]:
             return _load_array(self.folder / f"{name}.{part}.npy", types)
 
-        def check(part: str, valid: bool) -> None:
+        def require(part: str, valid: bool) -> None:
             if not valid:
                 raise _damaged(self.folder / f"{name}.{part}.npy")
 
@@ -317,10 +333,12 @@ class PreparedData:
             )
         vocabularies = {"source": self.source_vocabulary or self.vocabulary, "target": self.vocabulary}
         for which, side in zip(sides, (source, target), strict=True):
-            check(f"{which}.offsets", _are_offsets(side.offsets, len(side.ids)))
-            check(f"{which}.ids", _largest(side.ids) < vocabularies[which])
-        check("target.offsets", len(source) == len(target))
-        check("documents", _are_offsets(documents, len(source)))
+            require(f"{which}.offsets", _are_offsets(side.offsets, len(side.ids)))
+            require(f"{which}.ids", _largest(side.ids) < vocabularies[which])
+        require("target.offsets", len(source) == len(target))
+        require("documents", _are_offsets(documents, len(source)))
+        for part in PARTS:
+            self.check(f"{name}.{part}.npy")
         return _without_marks(Split(source, target, documents, self.special), target)
 
     @cached_property

@@ -9,7 +9,6 @@ reporting. A second call skips finished work; after a kill, finished caches are 
 
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,17 +20,19 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tram.data.arrays import VERSION, PreparedData, SplitWriter
+from tram.data.arrays import PARTS, VERSION, PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.workers import Workers
 from tram.errors import InputError
 from tram.files import (
     check_folder_writable,
+    checksums,
     content_fingerprint,
     fingerprint,
     flush_to_disk,
     locked,
     read_json,
+    remove,
     replacing,
     write_json,
     write_problem,
@@ -128,12 +129,13 @@ def prepare(
     key = fingerprint([_identity(train), _identity(dev), settings.identity, existing and existing.fingerprint])
     with locked(out):
         about = _read_json(out / "prepared.json")
-        if about.get("key") == key and _is_complete(out, about):
-            return about | {"skipped": True}
         cache = out / ".cache"
+        if about.get("key") == key and _is_complete(out):
+            remove(cache)  # killed in its removal
+            return about | {"skipped": True}
         check_folder_writable(out)
         try:
-            cache.mkdir(exist_ok=True)
+            _make_cache(cache)
             with Workers(workers or os.cpu_count() or 1) as processes:
                 about = {"version": VERSION, "key": key}
                 about |= _prepare(cache, train, dev, settings, existing, key, processes)
@@ -175,16 +177,27 @@ def _prepare(
     }
 
 
-def _is_complete(out: Path, about: dict[str, Any]) -> bool:
+def _make_cache(cache: Path) -> None:
+    """Make the folder of the cache, and remove from it what tram does not write: a link, a pipe, a folder."""
+    if cache.is_symlink() or not cache.is_dir():
+        remove(cache)
+    cache.mkdir(exist_ok=True)
+    for path in cache.iterdir():
+        if path.is_symlink() or not path.is_file():
+            remove(path)
+
+
+def _is_complete(out: Path) -> bool:
     """Return whether a prepared folder has all its files, undamaged."""
     try:
         data = PreparedData.open(out)
         for name in data.splits:
             data.split(name)
-        data.text()
+        for name in _files(data.splits, data.text()):
+            data.check(name)
     except InputError:
         return False
-    return all((out / name).exists() for name in _files(about["splits"], data.text()))
+    return True
 
 
 def _identity(pairs: Sequence[FilePair]) -> list[Any]:
@@ -213,8 +226,8 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
     counts = _read_json(about)
-    seal = counts.pop("seal", None)  # fingerprint of the counts and the files: a damaged cache is not reused
-    if seal is not None and seal == _seal(counts, result, count):
+    checksum = counts.pop("checksum", None)  # fingerprint of the counts and the files: a damaged cache is not reused
+    if checksum is not None and checksum == _checksum(counts, result, count):
         result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
     cases = (Counter[str](), Counter[str]())
@@ -239,11 +252,11 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
     if count:
         write_json(result.cases, [dict(part) for part in cases])
     counts = {"sentences": result.sentences, "cut": result.cut}
-    write_json(about, counts | {"seal": _seal(counts, result, count)})
+    write_json(about, counts | {"checksum": _checksum(counts, result, count)})
     return result
 
 
-def _seal(counts: dict[str, Any], result: Tokenised, count: bool) -> str | None:
+def _checksum(counts: dict[str, Any], result: Tokenised, count: bool) -> str | None:
     """Return a fingerprint of the files of a cache and their counts; None if a file is missing."""
     try:
         files = [content_fingerprint(path) for path in (result.path, *((result.cases,) if count else ()))]
@@ -424,16 +437,19 @@ def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
 
 def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
     """Return the names of the files of a prepared folder, without `prepared.json`."""
-    parts = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")
-    return [f"{split}.{part}.npy" for split in splits for part in parts] + ["held.jsonl", "dev.jsonl", *text.file_names]
+    arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
+    return [*arrays, "held.jsonl", "dev.jsonl", *text.file_names]
 
 
 def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
+    names = _files(about["splits"], TextPipeline.load(cache))
+    about["files"] = checksums(cache, names)
     (out / "prepared.json").unlink(missing_ok=True)
-    for name in _files(about["splits"], TextPipeline.load(cache)):
+    flush_to_disk(out)  # before the first of the files that it does not describe
+    for name in names:
         flush_to_disk(cache / name)
         (out / name).parent.mkdir(exist_ok=True)
         os.replace(cache / name, out / name)
     write_json(out / "prepared.json", about)
-    shutil.rmtree(cache)
+    remove(cache)

@@ -1,13 +1,14 @@
 """Checkpoints: training states on disk, which are written atomically.
 
 A checkpoint is a folder named after its update (`00001000`) with `model.safetensors`, `optimizer.safetensors`,
-`position.safetensors` (memories of the documents in progress) and `progress.json`; it gets its name only when it is
-complete. A damaged checkpoint is renamed to `00001000.damaged` when a run continues from the one before it.
+`position.safetensors` (memories of the documents in progress), `progress.json` and `checksums.json` (sizes and
+fingerprints of these files); it gets its name only when it is complete. A damaged checkpoint is renamed to
+`00001000.damaged` when a run continues from the one before it.
 """
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import names_in, read_json, remove, replacing_folder
+from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 from tram.model.tensors import FINITE
 
@@ -25,6 +26,8 @@ VERSION = 2  # of a checkpoint; 1: the optimiser's state was numbered, projectio
 
 
 OPTIMIZER, POSITION, PROGRESS = "optimizer.safetensors", "position.safetensors", "progress.json"
+PARTS = (WEIGHTS, OPTIMIZER, POSITION, PROGRESS)
+CHECKSUMS = "checksums.json"  # of the parts; missing in checkpoints of earlier versions
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -81,8 +84,30 @@ class Checkpoint:
             ) from None
         return progress
 
+    def check(self) -> None:
+        """Refuse a file with another content than was written, if the checksums are known."""
+        path = self.folder / CHECKSUMS
+        if not exists(path):
+            return
+        try:
+            known = dict(read_json(path))
+            for part in PARTS:
+                path = self.folder / part
+                if not has_checksum(path, known.get(part)):
+                    raise ValueError
+        except (OSError, ValueError, TypeError):
+            raise InputError(
+                f"{path}: is missing or damaged; remove the folder {self.folder} to continue without it"
+            ) from None
+
+    def load_weights(self, into: nn.Module) -> None:
+        """Load the weights; a checkpoint that is damaged is an InputError."""
+        self.check()
+        load_weights(into, self.folder / WEIGHTS)
+
     def load(self) -> Contents:
         """Return the contents of all files but the weights; the error for a damaged file names it."""
+        self.check()
         progress = self.progress()
         version, position, scaler = (progress.pop(key, None) for key in ("version", "position", "scaler"))
         try:
@@ -101,11 +126,6 @@ class Checkpoint:
         """Return the error for a file that does not belong to this run or is damaged."""
         path = self.folder / part
         return InputError(f"{path}: is not of this run ({reason}); remove {self.folder.name} to continue before it")
-
-
-def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str | None:
-    """Return the name of the first tensor with a value that is not finite."""
-    return next((name for name, value in tensors if not bool(value.isfinite().all())), None)
 
 
 class Checkpoints:
@@ -141,6 +161,9 @@ class Checkpoints:
             save_tensors(temporary / OPTIMIZER, optimizer)
             save_tensors(temporary / POSITION, position)
             (temporary / PROGRESS).write_text(json.dumps(progress, indent=2) + "\n", encoding="utf-8")
+            (temporary / CHECKSUMS).write_text(
+                json.dumps(checksums(temporary, PARTS), indent=2) + "\n", encoding="utf-8"
+            )
 
     def prune(self, keep: int, best: int | None, average: int = 0, every: int = 1) -> None:
         """Remove incomplete checkpoints, and all but the last few, the best and those to average."""
@@ -165,7 +188,7 @@ def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:
     means = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     with torch.no_grad():
         for checkpoint in checkpoints:
-            load_weights(into, checkpoint.folder / WEIGHTS)
+            checkpoint.load_weights(into)
             for name, parameter in parameters.items():
                 means[name].add_(parameter, alpha=1 / len(checkpoints))
         for name, parameter in parameters.items():

@@ -5,15 +5,17 @@ newest = on_main(accelerator, lambda: find_newest(folder))      # the same in ev
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast, broadcast_object_list, gather_object
 from torch import Tensor, nn
+from torch.distributed import DistError
 
-from tram.errors import InputError
+from tram.errors import InputError, RunError
 
 T = TypeVar("T")
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
@@ -39,6 +41,21 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(M_MMAP_MAX, 0)
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+@contextmanager
+def losing_others(accelerator: Accelerator) -> Iterator[None]:
+    """Turn the error of a connection whose other end was killed into one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        lost = isinstance(error, DistError) or "gloo" in str(error)
+        if accelerator.num_processes == 1 or not lost:
+            raise
+        raise RunError(
+            "another process of this run ended, so that this one cannot continue; look at what that one printed, and "
+            "run the same command again to continue"
+        ) from error
 
 
 def on_main(accelerator: Accelerator, function: Callable[[], T]) -> T:

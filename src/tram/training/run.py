@@ -10,12 +10,12 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
-from tram.files import Lock, exists, locked, read_json, write_json
+from tram.files import Lock, exists, has_checksum, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
 from tram.training.initial_model import model_settings
 from tram.training.optimizers import freeze
-from tram.training.processes import make_accelerator, on_main
+from tram.training.processes import losing_others, make_accelerator, on_main
 from tram.training.stages import Processes
 from tram.training.trainer import FINISHED, Trainer, make_stage
 
@@ -33,7 +33,7 @@ def train(config: Config) -> Path:
     data = PreparedData.open(config.data)
     data.text()  # the model folder needs it at the end; refuse a damaged one now
     stages = [stage for stage in (config.train, config.finetune) if stage is not None]
-    with ExitStack() as stack:
+    with losing_others(accelerator), ExitStack() as stack:
         lock: Lock | None = None  # of the main process
 
         def begin() -> None:
@@ -64,8 +64,8 @@ def stage_folder(config: Config, stage: TrainConfig) -> Path:
 
 def start_of(config: Config, stage: TrainConfig) -> Path | None:
     """Return the model folder that a stage starts from; None: random weights."""
-    second = config.output / "finetune"
-    if not isinstance(stage, FinetuneConfig) and exists(second):
+    first, second = stage_folder(config, stage), config.output / "finetune"
+    if not isinstance(stage, FinetuneConfig) and exists(second) and not last_update(first, stage)[1]:
         raise InputError(
             f"{second}: was finetuned from the first stage as it was before its updates were raised; "
             "remove it or choose another output folder"
@@ -95,25 +95,38 @@ def check_stage(config: Config, stage: TrainConfig, data: PreparedData) -> None:
 def finished(config: Config, stage: TrainConfig) -> bool:
     """Return whether the model of a stage exists and the config requires no further updates."""
     folder = stage_folder(config, stage)
-    if not exists(folder / "model" / WEIGHTS):
+    model = folder / "model"
+    if not exists(model / WEIGHTS):
         return False
-    of_model = model_update(folder)
-    for checkpoint in reversed(Checkpoints(folder / "checkpoints").all()):
+    of_model, checksum = written_model(folder)
+    if checksum is not None and not has_checksum(model / WEIGHTS, checksum):
+        raise InputError(
+            f"{model / WEIGHTS}: is not the file that this run wrote; remove {model} to write it again from the "
+            "checkpoints, or put the file back"
+        )
+    update, has_ended = last_update(folder, stage)
+    return update is None or (has_ended and (of_model is None or of_model >= update))
+
+
+def last_update(folder: Path, stage: TrainConfig) -> tuple[int | None, bool]:
+    """Return the update of the last undamaged checkpoint of a stage, and whether the stage ends there."""
+    checkpoints = Checkpoints(folder / "checkpoints").all()
+    for checkpoint in reversed(checkpoints):
         try:
-            ended = checkpoint.update >= stage.updates or checkpoint.load().standing.ended
-            return ended and (of_model is None or of_model >= checkpoint.update)
+            return checkpoint.update, checkpoint.update >= stage.updates or checkpoint.load().standing.ended
         except InputError:  # damaged: use the one before
             continue
-    return True
+    return (checkpoints[-1].update if checkpoints else None), False
 
 
-def model_update(folder: Path) -> int | None:
-    """Return the update after which the model of a stage was written; None if that is not known."""
+def written_model(folder: Path) -> tuple[int | None, str | None]:
+    """Return after which update the model of a stage was written, and the checksum of its weights; None: unknown."""
     try:
-        update = read_json(folder / FINISHED)["update"]
-    except (OSError, ValueError, KeyError, TypeError, InputError):  # of an earlier version, or damaged
-        return None
-    return update if isinstance(update, int) else None
+        about = dict(read_json(folder / FINISHED))
+    except (OSError, ValueError, TypeError, InputError):  # of an earlier version, or damaged
+        return None, None
+    update, checksum = about.get("update"), about.get("checksum")
+    return update if isinstance(update, int) else None, checksum if isinstance(checksum, str) else None
 
 
 def remember_config(config: Config) -> None:

@@ -17,10 +17,10 @@ from torch import nn
 
 from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData, Split
-from tram.data.corpus import read_parallel
 from tram.errors import InputError, RunError
-from tram.files import Lock, exists, regular_file, write_json
+from tram.files import Lock, checksums, exists, write_json
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
+from tram.model.tensors import LARGEST, all_within
 from tram.model.transformer import Transformer
 from tram.progress import Progress, plain_warnings
 from tram.training.checkpoints import (
@@ -33,7 +33,6 @@ from tram.training.checkpoints import (
     Contents,
     Standing,
     average,
-    not_finite,
 )
 from tram.training.document_stage import DocumentStage
 from tram.training.initial_model import initial_model
@@ -52,7 +51,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
-FINISHED = "finished.json"  # the update after which the model was written
+FINISHED = "finished.json"  # the update after which the model was written, and the checksum of its weights
 RECENT = 50  # updates over which the reported speed is averaged
 
 
@@ -83,7 +82,7 @@ class Trainer:
         self.lock = lock  # of the run's folder, checked before each checkpoint
         self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
-        self.held_text = list(read_parallel(regular_file(data.folder / "held.jsonl"))) if watches_text else []
+        self.held_text = data.held_text() if watches_text else []
         self.accelerator = make_accelerator()
         self.precision = Precision(stage.precision, self.accelerator.device)
         self.model, self.new = initial_model(config, stage, data, first, self.accelerator)
@@ -293,8 +292,9 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
-        if name := not_finite(self.model.named_parameters()):
-            raise self.diverged(f"a value of `{name}`", math.nan)
+        for name, value in self.model.named_parameters():
+            if not all_within(value, LARGEST):  # such a model would be refused when it is loaded
+                raise self.diverged(f"a value of `{name}`", float(value.abs().amax()))
         position = self.stage.join_tensors(from_all(self.stage.tensors()))
         if self.lock is not None:
             self.lock.check()
@@ -325,17 +325,11 @@ class Trainer:
             try:
                 contents = checkpoint.load()
                 load_weights(self.model, checkpoint.folder / WEIGHTS)
-                if name := not_finite(self.model.named_parameters()):
-                    raise checkpoint.refusal(WEIGHTS, f"`{name}` is not finite")
                 self.restore(contents)
             except InputError as error:
                 damaged.append((checkpoint, error))
                 continue
-            best = contents.standing.best_update
-            if best is not None and not exists(self.checkpoints.at(best).folder):
-                # It was pruned when a checkpoint that is now damaged was better
-                contents.standing.best, contents.standing.best_update = None, None
-                self.restore(contents)
+            self.require_best(contents)
             for other, problem in damaged:
                 aside = self.checkpoints.set_aside(other)
                 self.warnings.append(f"warning: a damaged checkpoint was renamed to {aside.name}: {problem}")
@@ -343,6 +337,22 @@ class Trainer:
         if damaged:
             raise damaged[0][1]
         return None
+
+    def require_best(self, contents: Contents) -> None:
+        """Forget the best checkpoint if it cannot be loaded: it was pruned when one that is now damaged was better."""
+        best = contents.standing.best_update
+        if best is None:
+            return
+        checkpoint = self.checkpoints.at(best)
+        try:
+            if exists(checkpoint.folder):
+                return checkpoint.check()
+            problem = "is missing"
+        except InputError as error:
+            problem = str(error)
+        self.warnings.append(f"warning: {checkpoint.folder.name}, the best checkpoint so far, is lost: {problem}")
+        contents.standing.best, contents.standing.best_update = None, None
+        self.restore(contents)
 
     def restore(self, contents: Contents) -> None:
         """Continue from a checkpoint whose weights are loaded."""
@@ -365,19 +375,21 @@ class Trainer:
         standing = self.standing
         self.save()
         if standing.best_update is not None:
-            best = self.checkpoints.at(standing.best_update).folder / WEIGHTS
-            on_main(self.accelerator, lambda: load_weights(self.model, best))
+            best = self.checkpoints.at(standing.best_update)
+            on_main(self.accelerator, lambda: best.load_weights(self.model))
             share_parameters(self.accelerator, self.model)
             say(f"best: update {standing.best_update:,}")
             self.try_average(say)
         if self.accelerator.is_main_process:
+            write_json(self.folder / FINISHED, {"update": 0})  # a kill may leave the model that was there before
             save_model(
                 self.model,
                 self.folder / "model",
                 self.data.text(),
                 model_card(self.config, self.stage_config, standing),
             )
-            write_json(self.folder / FINISHED, {"update": standing.update})
+            checksum = checksums(self.folder / "model", [WEIGHTS])[WEIGHTS]
+            write_json(self.folder / FINISHED, {"update": standing.update, "checksum": checksum})
             say(f"model: {self.folder / 'model'}")
         self.accelerator.wait_for_everyone()
 

@@ -160,7 +160,12 @@ def test_another_number_of_ids_than_the_text_pipeline_has_is_refused(
 
 
 def damaged_copy(prepared: Path, folder: Path) -> Path:
+    """A copy as an earlier version wrote it, without the checksums of the files: their values must be checked."""
     shutil.copytree(prepared, folder)
+    path = folder / "prepared.json"
+    about = json.loads(path.read_text())
+    del about["files"]
+    path.write_text(json.dumps(about))
     return folder
 
 
@@ -228,6 +233,26 @@ def test_prepare_repairs_a_damaged_folder(corpus: Corpus, prepared: Path, tmp_pa
     (folder / "train.source.ids.npy").write_bytes(b"")
     about = prepare(folder, [corpus.train], [corpus.dev], PrepareSettings(merges=60, held_out=0.1), workers=1)
     assert "skipped" not in about
+    assert contents(folder) == contents(prepared)
+
+
+@pytest.mark.parametrize("name", ["train.source.ids.npy", "train.target.offsets.npy", "held.documents.npy"])
+def test_a_file_with_other_values_that_are_valid_is_refused(name: str, prepared: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "copy")
+    values = np.load(folder / name).copy()
+    values[1] = values[0]
+    np.save(folder / name, values)
+    with pytest.raises(InputError, match=f"{name}: is damaged"):
+        PreparedData.open(folder).split(name.partition(".")[0])
+
+
+@pytest.mark.parametrize("name", ["train.source.ids.npy", "held.jsonl", "dev.jsonl"])
+def test_prepare_repairs_a_flipped_bit(name: str, corpus: Corpus, prepared: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(prepared, tmp_path / "copy")
+    data = bytearray((folder / name).read_bytes())
+    data[-3] ^= 1
+    (folder / name).write_bytes(data)
+    prepare(folder, [corpus.train], [corpus.dev], PrepareSettings(merges=60, held_out=0.1), workers=1)
     assert contents(folder) == contents(prepared)
 
 

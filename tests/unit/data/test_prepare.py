@@ -140,7 +140,29 @@ def test_a_kill_at_any_step_costs_only_the_rest(
     assert contents(out) == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("damage", [b"", b"[", b'{"seal": null}', b'["x"]', b"\xff"])
+def test_a_kill_in_the_removal_of_the_cache_leaves_nothing(corpus: Corpus, tmp_path: Path) -> None:
+    prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    before = contents(tmp_path)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "text.json").write_text("{}")
+    assert "skipped" in prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path) == before
+    assert not (tmp_path / ".cache").exists()
+
+
+def test_what_is_no_file_in_the_cache_is_removed(corpus: Corpus, tmp_path: Path) -> None:
+    """To write to a pipe would wait for a reader."""
+    prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
+    cache = tmp_path / "out" / ".cache"
+    (cache / "train.source.ids.npy").mkdir(parents=True)
+    (cache / "dev.jsonl").symlink_to(tmp_path / "other")
+    os.mkfifo(cache / "text.json")
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"[", b'{"checksum": null}', b'["x"]', b"\xff"])
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".cases", ".text.json"])
 def test_a_damaged_cache_is_made_again(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, damage: bytes
