@@ -126,7 +126,7 @@ def reading(name: str) -> str:
 def splitting(name: str) -> str:
     """`{}` with n blanks."""
     split = named(name)
-    return growth(lambda n: lambda: split("A b." + " " * n + "C.\n", "de"))
+    return growth(lambda n: lambda: split("a" + " " * n + "b", "de"))
 
 
 # Options.

@@ -241,22 +241,24 @@ def leftovers() -> str:
 @fault(
     16,
     f"{LIMITS}::test_the_output_of_lines_is_probed_first",
+    f"{LIMITS}::test_the_output_of_a_document_is_probed_before_it_is_translated",
     f"{LIMITS}::test_an_output_that_cannot_be_written_is_refused_before_the_work",
-    values=["translate --lines -o", "evaluate --json", "evaluate --hypothesis"],
+    values=["translate -o", "translate --lines -o", "evaluate --json", "evaluate --hypothesis"],
 )
 def unwritable(words: str) -> str:
     """`tram {} /proc/nothing/x`."""
     name, *options = words.split()
     files = corpus("dev") if name == "evaluate" else corpus("dev")[:1]
-    loaded: list[str] = []
+    translated = []
 
-    def load(*_: Any, **__: Any) -> Any:
-        loaded.append("the model was loaded before the output was looked at")
+    def translate(*_: Any, **__: Any) -> Any:
+        translated.append(name)
         raise SystemExit(0)
 
-    named("Translator").load = load
-    done = tram_here(name, *files, *options, "/proc/nothing/x")
-    return loaded[0] if loaded else done.outcome
+    for method in ("as_finished", "detailed", "n_best", "translate_documents"):
+        setattr(named("Translator"), method, translate)
+    done = tram_here(name, *files, "--model", trained(), *options, "/proc/nothing/x")
+    return "translated before the output was looked at" if translated else done.outcome
 
 
 @fault(17, f"{TRAINING}::test_frozen_parameters_do_not_move_and_the_others_do")

@@ -89,7 +89,8 @@ def test_splitting_sentences_takes_linear_time(text: Callable[[int], str]) -> No
 
 
 DOCUMENTS: dict[str, Callable[[int], str]] = {
-    "blanks": lambda n: "A b." + " " * n + "C.\n",
+    "blanks": lambda n: "a" + " " * n + "b",
+    "blanks between sentences": lambda n: "A b." + " " * n + "C.\n",
     "blanks at the end of a line": lambda n: "word " * 15 + " " * n + "\nword\n",
     "indented": lambda n: " " * n + "- a\n",
     "empty lines": lambda n: "a" + "\n" * n + "b",
