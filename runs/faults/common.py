@@ -138,6 +138,8 @@ class Done:
         """The sentence it ended with, or the exception of a traceback."""
         lines = [line for line in self.err.splitlines() if line.strip()]
         panics = [line for line in lines if "PanicException" in line]
+        if self.err.startswith("no end"):
+            return self.err
         if self.code < 0:
             return f"killed by {signal.Signals(-self.code).name}"
         if any("Traceback" in line for line in lines):

@@ -5,9 +5,9 @@
     python runs/faults/reproduce.py --list        # prints the situations and their tests, and runs nothing
     python runs/faults/reproduce.py --tests 8     # runs the tests that hold them down, today
 
-Each situation is a script in results.py, reliability.py, input.py or cost.py. It runs in a process and a folder of its
-own, once with the sources and tests of 596f58d and once with those of this checkout. The sources of 596f58d are
-unpacked from the repository into a temporary folder, which is removed at the end.
+Each situation is a script in results.py, reliability.py, input.py, damage.py or cost.py. It runs in a process and a
+folder of its own, once with the sources and tests of 596f58d and once with those of this checkout. The sources of
+596f58d are unpacked from the repository into a temporary folder, which is removed at the end.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from common import CASES, Case, short
@@ -30,11 +31,11 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tests" / "FAULTS.md"
 SECONDS = 300  # that a script may take
 MEMORY = 16 << 30  # bytes of addresses that a script may use
-SECTIONS = {
-    "results": "Results that could be wrong or lost",
-    "reliability": "Reliability",
-    "input": "Bad input",
-    "cost": "Cost",
+SECTIONS = {  # title → modules
+    "Results that could be wrong or lost": ["results"],
+    "Reliability": ["reliability"],
+    "Bad input": ["input", "damage"],
+    "Cost": ["cost"],
 }
 HEADING = f"""# The thirty faults of {COMMIT}, and the tests that hold them down
 
@@ -104,7 +105,7 @@ def tests_cell(tests: Sequence[str]) -> str:
         file = test.partition("::")[0]
         names.append(f"`{test.replace(file, '…') if file == before else test}`")
         before = file
-    return ", ".join(names)
+    return ", ".join(names) or "none"
 
 
 def start_of_row(case: Case) -> str:
@@ -120,9 +121,9 @@ def row(case: Case, old: str, new: str) -> str:
 def table(found: Mapping[str, tuple[str, str]]) -> str:
     """Return the findings by the keys of their cases as Markdown, in sections."""
     text = ""
-    for name, title in SECTIONS.items():
+    for title, names in SECTIONS.items():
         text += f"\n## {title}\n\n| | situation | test | at {COMMIT} | today |\n|---|---|---|---|---|\n"
-        own = [case for case in CASES if case.script.__module__ == name and case.key in found]
+        own = [case for case in CASES if case.script.__module__ in names and case.key in found]
         text += "".join(row(case, *found[case.key]) + "\n" for case in own)
     return text
 
@@ -147,8 +148,9 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true", help="run their tests instead")
     parser.add_argument("--script", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    for name in SECTIONS:
+    for name in chain(*SECTIONS.values()):
         importlib.import_module(name)
+    CASES.sort(key=lambda case: case.number)
     if options.script:
         run_script(options.script)
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROW = re.compile(r"^(\| (\d+) \| .*? \| (`.*?`) \|) (.+?) \| (.+?) \|$", re.MULTILINE)
+ROW = re.compile(r"^(\| (\d+) \| .*? \| (`.*?`|none) \|) (.+?) \| (.+?) \|$", re.MULTILINE)
 ROWS = ROW.findall((ROOT / "tests" / "FAULTS.md").read_text())  # start, number, tests, at 596f58d, today
 
 
@@ -23,7 +23,7 @@ def named_tests(cell: str) -> list[tuple[str, str]]:
 
 
 def test_the_table_has_all_thirty_faults_and_every_script_said_something() -> None:
-    assert sorted({int(number) for _, number, *_ in ROWS}) == list(range(1, 31))
+    assert sorted({int(number) for _, number, tests, *_ in ROWS if tests != "none"}) == list(range(1, 31))
     assert not [row for row in ROWS if "THE SCRIPT" in row[3] + row[4]]
 
 
