@@ -329,6 +329,19 @@ def test_nonsense_in_progress_is_damage(configure: Configure, tmp_path: Path, va
     assert trainer.standing.update == 2
 
 
+@pytest.mark.parametrize("value", [b"{}", b'{"ended": 1e400}', b""])
+def test_a_finished_run_with_damaged_progress_is_continued_before_it(
+    configure: Configure, tmp_path: Path, value: bytes
+) -> None:
+    """Whether it has ended is read from the progress, too."""
+    stage = {"checkpoint_every": 2, "evaluate_every": 2}
+    train(configure(tmp_path / "run", updates=4, **stage))
+    (checkpoints(tmp_path / "run").at(4).folder / "progress.json").write_bytes(value)
+    train(configure(tmp_path / "run", updates=6, **stage))
+    train(configure(tmp_path / "whole", updates=6, **stage))
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
 def test_a_checkpoint_with_weights_that_are_not_finite_is_damaged(configure: Configure, tmp_path: Path) -> None:
     from tram.model.folder import save_tensors
 

@@ -44,6 +44,18 @@ def test_the_output_of_lines_is_probed_first(path: str, no_model: None, tram: Co
     refused(tram("translate", "--lines", "-o", path.replace("FILE", str(tmp_path / "file")), stdin=b"A house.\n"))
 
 
+@pytest.mark.parametrize("path", ["FILE/below", "/proc/nothing/x"])
+@pytest.mark.parametrize("source", ["-", "SOURCE"])
+def test_the_output_of_a_document_is_probed_before_it_is_translated(
+    source: str, path: str, run: Path, tram: Command, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name may depend on the language of the model, which is loaded before."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(Translator, "as_finished", lambda *_: pytest.fail("translated in vain"))
+    files = [source.replace("SOURCE", str(corpus.dev[0])), "-o", path.replace("FILE", str(tmp_path / "file"))]
+    refused(tram("translate", *files, "--model", run, stdin=b"A house.\n"), "cannot be written")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -72,11 +72,42 @@ def test_no_module_is_longer_than_450_lines() -> None:
     assert not long
 
 
-@pytest.mark.parametrize("module", ["tram.model.transformer", "tram.model.folder", "tram.model.packing"])
-def test_the_model_loads_no_tokeniser(module: str) -> None:
-    program = f"import {module}, sys; print(*{{'tokenizers', 'sacremoses', 'sacrebleu', 'typer'}} & set(sys.modules))"
+TOKENISERS = {"tokenizers", "sacremoses", "sacrebleu", "typer"}
+
+
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("tram.model.transformer", TOKENISERS),
+        ("tram.model.folder", TOKENISERS),
+        ("tram.model.packing", TOKENISERS | {"pydantic", "yaml"}),
+    ],
+)
+def test_the_model_loads_no_tokeniser(module: str, unneeded: set[str]) -> None:
+    program = f"import {module}, sys; print(*set({sorted(unneeded)}) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
+
+
+# The modules of a distribution, where they have another name, and the one that needs it, where none is imported.
+MODULES = {
+    "markdown-it-py": "markdown_it",
+    "protobuf": "transformers",
+    "python-multipart": "fastapi",
+    "pyyaml": "yaml",
+    "webvtt-py": "webvtt",
+}
+TOOLS = {"dev", "bench", "browser"}  # extras for tests and measurements
+
+
+def test_every_package_that_a_user_installs_is_imported() -> None:
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
+    extras = [each for name, extra in project["optional-dependencies"].items() if name not in TOOLS for each in extra]
+    sources = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    for requirement in [*project["dependencies"], *extras]:
+        name = re.split(r"[\s\[<>=!~;]", requirement)[0]
+        module = MODULES.get(name, name.replace("-", "_"))
+        assert re.search(rf"^\s*(import|from) {module}\b|\bload\(\"{module}\"", sources, re.MULTILINE), requirement
 
 
 def test_every_dependency_has_an_exact_current_version() -> None:

@@ -12,6 +12,7 @@ from tram.data.corpus import detect_format, read_documents
 from tram.data.text_files import MAX_LINE, Lines
 from tram.data.xml_formats import escape
 from tram.errors import InputError
+from tram.filetypes.plain_text import split_document
 from tram.text.sentences import split_sentences
 from tram.translation.parts import split_ids
 
@@ -68,6 +69,23 @@ def test_reading_takes_linear_time(name: str, tmp_path: Path) -> None:
 )
 def test_splitting_sentences_takes_linear_time(text: Callable[[int], str]) -> None:
     assert growth(lambda n: lambda: split_sentences(text(n), "de"), 5000) < 10
+
+
+DOCUMENTS: dict[str, Callable[[int], str]] = {
+    "blanks": lambda n: "a" + " " * n + "b",
+    "blanks between sentences": lambda n: "A b." + " " * n + "C.\n",
+    "blanks at the end of a line": lambda n: "word " * 15 + " " * n + "\nword\n",
+    "indented": lambda n: " " * n + "- a\n",
+    "empty lines": lambda n: "a" + "\n" * n + "b",
+    "lines of blanks": lambda n: "a" + "\n " * n + "b",
+    "wrapped lines": lambda n: ("word " * 15 + "\n") * (n // 10),
+    "digits": lambda n: "1" * n + ". a\n",
+}
+
+
+@pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS.keys())
+def test_splitting_documents_takes_linear_time(text: Callable[[int], str]) -> None:
+    assert growth(lambda n: lambda: split_document(text(n), "de"), 5000) < 10
 
 
 def test_escaping_takes_linear_time() -> None:
