@@ -62,7 +62,8 @@ def remove_checksums(output: Path) -> None:
 
 
 def model_of(output: Path, stage: str = "train") -> dict[str, Tensor]:
-    return load_tensors(output / stage / "model" / WEIGHTS)
+    """Return copies of the weights of a stage's model: what is loaded may change with its file."""
+    return {name: value.clone() for name, value in load_tensors(output / stage / "model" / WEIGHTS).items()}
 
 
 def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:

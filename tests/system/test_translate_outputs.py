@@ -48,7 +48,7 @@ def test_a_dash_is_standard_output(model: Path, tram: Command, folder: Path, opt
         (["a.txt", "-o", "-", "--json", "-"], ["--json -: the translation is printed there"]),
         (["a.txt", "b.txt", "-o", "c.txt"], ["c.txt: is a file, but there are 2"]),
         (["-", "-o", "new/"], ["new/: is a folder", "standard input has no name"]),
-        (["a.txt", "-o", ""], ["--output: is empty"]),
+        (["a.txt", "-o", ""], ["the argument after -o is empty"]),
         (["a.txt", "--lines", "-o", "a.txt"], ["a.txt: is the original"]),
         (["a.txt", "--lines", "-o", "."], [".: is a folder"]),
     ],

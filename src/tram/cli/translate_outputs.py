@@ -16,8 +16,6 @@ def find_outputs(sources: list[str], output: str | None, language: str, overwrit
 
     output: as given; a name that ends in a slash is a folder, - is standard output.
     """
-    if output == "":
-        raise InputError("--output: is empty; give a file, a folder, or - for standard output")
     if len(sources) == 1 and not _is_folder(output):
         return [_single(sources[0], output, language, overwrite)]
     if output == STDOUT:

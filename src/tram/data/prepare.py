@@ -20,16 +20,15 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tram.data.arrays import PARTS, VERSION, PreparedData, SplitWriter
+from tram.data.arrays import VERSION, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
+from tram.data.prepared_folder import install, is_complete, make_cache
 from tram.data.workers import Workers
 from tram.errors import InputError
 from tram.files import (
     check_folder_writable,
-    checksums,
     content_fingerprint,
     fingerprint,
-    flush_to_disk,
     locked,
     read_json,
     remove,
@@ -130,16 +129,16 @@ def prepare(
     with locked(out):
         about = _read_json(out / "prepared.json")
         cache = out / ".cache"
-        if about.get("key") == key and _is_complete(out):
+        if about.get("key") == key and is_complete(out):
             remove(cache)  # killed in its removal
             return about | {"skipped": True}
         check_folder_writable(out)
         try:
-            _make_cache(cache)
+            make_cache(cache)
             with Workers(workers or os.cpu_count() or 1) as processes:
                 about = {"version": VERSION, "key": key}
                 about |= _prepare(cache, train, dev, settings, existing, key, processes)
-            _install(cache, out, about)
+            install(cache, out, about)
         except OSError as error:
             raise InputError(write_problem(out, error)) from error
     return about
@@ -175,29 +174,6 @@ def _prepare(
         "splits": splits,
         "cut": sum(part.cut for part in tokenised + tokenised_dev),
     }
-
-
-def _make_cache(cache: Path) -> None:
-    """Make the folder of the cache, and remove from it what tram does not write: a link, a pipe, a folder."""
-    if cache.is_symlink() or not cache.is_dir():
-        remove(cache)
-    cache.mkdir(exist_ok=True)
-    for path in cache.iterdir():
-        if path.is_symlink() or not path.is_file():
-            remove(path)
-
-
-def _is_complete(out: Path) -> bool:
-    """Return whether a prepared folder has all its files, undamaged."""
-    try:
-        data = PreparedData.open(out)
-        for name in data.splits:
-            data.split(name)
-        for name in _files(data.splits, data.text()):
-            data.check(name)
-    except InputError:
-        return False
-    return True
 
 
 def _identity(pairs: Sequence[FilePair]) -> list[Any]:
@@ -433,23 +409,3 @@ def _select(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator
 def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
     """Write the unprocessed text of a split, against which its translations are scored."""
     write_parallel(path, None, documents, format="jsonl")
-
-
-def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
-    """Return the names of the files of a prepared folder, without `prepared.json`."""
-    arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
-    return [*arrays, "held.jsonl", "dev.jsonl", *text.file_names]
-
-
-def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
-    """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
-    names = _files(about["splits"], TextPipeline.load(cache))
-    about["files"] = checksums(cache, names)
-    (out / "prepared.json").unlink(missing_ok=True)
-    flush_to_disk(out)  # before the first of the files that it does not describe
-    for name in names:
-        flush_to_disk(cache / name)
-        (out / name).parent.mkdir(exist_ok=True)
-        os.replace(cache / name, out / name)
-    write_json(out / "prepared.json", about)
-    remove(cache)

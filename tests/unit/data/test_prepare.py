@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tram.data.prepare
+import tram.data.prepared_folder
 from conftest import Corpus, Done, contents, made_up, refused, snapshot, write_pair
 from tram.data.arrays import PreparedData
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
@@ -200,7 +201,7 @@ def test_a_kill_leaves_the_previous_data_complete_or_invalid(
     assert after == before
 
     monkeypatch.undo()
-    monkeypatch.setattr(tram.data.prepare, "write_json", killed)  # the very last step
+    monkeypatch.setattr(tram.data.prepared_folder, "write_json", killed)  # the very last step
     with pytest.raises(KeyboardInterrupt):
         prepare(tmp_path, [corpus.train], [corpus.dev], replace(SMALL, merges=40), workers=1)
     with pytest.raises(InputError, match="no prepared data"):

@@ -1,0 +1,54 @@
+"""The files of a prepared folder: made in a cache inside it, and moved into place when all are finished."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tram.data.arrays import PARTS, PreparedData
+from tram.errors import InputError
+from tram.files import checksums, flush_to_disk, remove, write_json
+from tram.text.pipeline import TextPipeline
+
+
+def make_cache(cache: Path) -> None:
+    """Make the folder of the cache, and remove from it what tram does not write: a link, a pipe, a folder."""
+    if cache.is_symlink() or not cache.is_dir():
+        remove(cache)
+    cache.mkdir(exist_ok=True)
+    for path in cache.iterdir():
+        if path.is_symlink() or not path.is_file():
+            remove(path)
+
+
+def is_complete(out: Path) -> bool:
+    """Return whether a prepared folder has all its files, undamaged."""
+    try:
+        data = PreparedData.open(out)
+        for name in data.splits:
+            data.split(name)
+        for name in _files(data.splits, data.text()):
+            data.check(name)
+    except InputError:
+        return False
+    return True
+
+
+def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
+    """Return the names of the files of a prepared folder, without `prepared.json`."""
+    arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
+    return [*arrays, "held.jsonl", "dev.jsonl", *text.file_names]
+
+
+def install(cache: Path, out: Path, about: dict[str, Any]) -> None:
+    """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
+    names = _files(about["splits"], TextPipeline.load(cache))
+    about["files"] = checksums(cache, names)
+    (out / "prepared.json").unlink(missing_ok=True)
+    flush_to_disk(out)  # before the first of the files that it does not describe
+    for name in names:
+        flush_to_disk(cache / name)
+        (out / name).parent.mkdir(exist_ok=True)
+        os.replace(cache / name, out / name)
+    write_json(out / "prepared.json", about)
+    remove(cache)
