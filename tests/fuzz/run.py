@@ -153,7 +153,8 @@ def drop_override() -> None:
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable: the lower 32 capabilities, then the others
     if libc.capget(header, sets) == 0:
-        sets[0] &= ~0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        for each in (0, 1):  # also of the permitted ones, by which os.access judges
+            sets[each] &= ~0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
         libc.capset(header, sets)
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "WEIGHTS",
     "ModelFile",
     "check_memory",
+    "check_replaceable",
     "converted",
     "find_model",
     "fingerprint",
@@ -58,6 +59,7 @@ __all__ = [
 ]
 VERSION = 2
 WEIGHTS = "model.safetensors"
+PARTS = {WEIGHTS, "config.yaml", "text.json", "README.md", "origin"}  # of a model folder
 FUSED = re.compile(r"(.*)\.projection\.(weight|bias)")  # version 1: W^q, W^k and W^v stacked
 
 
@@ -180,9 +182,7 @@ def replacing_model(
 ) -> Iterator[Path]:
     """Yield a temporary folder for the weights; at the end, complete it and replace `folder` by it."""
     folder = Path(folder)
-    present = set(names_in(folder))
-    if present and not present & {WEIGHTS, "config.yaml"}:
-        raise InputError(f"{folder}: contains other files, which a model folder would replace; choose another folder")
+    check_replaceable(folder)
     with replacing_folder(folder) as temporary:
         yield temporary
         pipeline = None if text is None else text.fingerprint
@@ -194,6 +194,14 @@ def replacing_model(
         (temporary / "README.md").write_text(card, encoding="utf-8")
         if text is not None:
             text.save(temporary)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder with anything but a model in it, such as a run: it would be lost."""
+    if others := [name for name in names_in(folder) if name not in PARTS]:
+        raise InputError(
+            f"{folder}: contains `{others[0]}`, which a model folder would replace; move it, or choose another folder"
+        )
 
 
 def find_model(folder: Path | str) -> Path:

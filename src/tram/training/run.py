@@ -11,7 +11,7 @@ from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError
 from tram.files import Lock, exists, has_checksum, locked, read_json, write_json
-from tram.model.folder import WEIGHTS, empty_model, find_model, parameter_shapes, weights
+from tram.model.folder import WEIGHTS, check_replaceable, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
 from tram.training.initial_model import model_settings
 from tram.training.optimizers import freeze
@@ -79,6 +79,7 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
 
 def check_stage(config: Config, stage: TrainConfig, data: PreparedData) -> None:
     """Refuse a stage whose start or settings do not fit, before the stage before it is trained."""
+    check_replaceable(stage_folder(config, stage) / "model")
     first = start_of(config, stage)
     if first == config.output / "train" / "model" and config.train is not None and not finished(config, config.train):
         first = start_of(config, config.train)
@@ -96,9 +97,9 @@ def finished(config: Config, stage: TrainConfig) -> bool:
     """Return whether the model of a stage exists and the config requires no further updates."""
     folder = stage_folder(config, stage)
     model = folder / "model"
+    of_model, checksum = written_model(folder)
     if not exists(model / WEIGHTS):
         return False
-    of_model, checksum = written_model(folder)
     if checksum is not None and not has_checksum(model / WEIGHTS, checksum):
         raise InputError(
             f"{model / WEIGHTS}: is not the file that this run wrote; remove {model} to write it again from the "
@@ -123,7 +124,7 @@ def written_model(folder: Path) -> tuple[int | None, str | None]:
     """Return after which update the model of a stage was written, and the checksum of its weights; None: unknown."""
     try:
         about = dict(read_json(folder / FINISHED))
-    except (OSError, ValueError, TypeError, InputError):  # of an earlier version, or damaged
+    except (OSError, ValueError, TypeError):  # of an earlier version, or damaged
         return None, None
     update, checksum = about.get("update"), about.get("checksum")
     return update if isinstance(update, int) else None, checksum if isinstance(checksum, str) else None

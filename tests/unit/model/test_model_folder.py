@@ -71,12 +71,23 @@ def test_a_model_comes_back_bit_for_bit_from_a_moved_folder(tmp_path: Path) -> N
     assert (folder / "README.md").read_text() == "# Mine\n"
 
 
+@pytest.mark.parametrize("other", ["letter.txt", "train", "checkpoints", ".git"])
+def test_a_model_does_not_replace_a_folder_with_other_files(other: str, model_folder: Path) -> None:
+    """A run has a config.yaml, too, and beside it all its checkpoints."""
+    (model_folder / other).mkdir()
+    before = contents(model_folder)
+    with pytest.raises(InputError, match=f"contains `{other}`, which a model folder would replace"):
+        save_model(Transformer(TINY, 23), model_folder)
+    assert contents(model_folder) == before
+    assert (model_folder / other).exists()
+
+
 def test_whoever_may_read_the_folder_may_read_its_weights(model_folder: Path) -> None:
     assert {path.stat().st_mode for path in model_folder.iterdir()} == {(model_folder / "config.yaml").stat().st_mode}
 
 
 def test_saving_again_replaces_the_whole_folder(model_folder: Path) -> None:
-    (model_folder / "stale").touch()
+    (model_folder / "text.json").touch()  # of the model before
     save_model(Transformer(TINY, 29), model_folder)
     assert load_model(model_folder).vocabulary == 29
     assert sorted(path.name for path in model_folder.iterdir()) == ["README.md", "config.yaml", WEIGHTS]
