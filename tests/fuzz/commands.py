@@ -157,7 +157,7 @@ class Trainings(Command, WithText):
     def use(self, draw: random.Random) -> None:
         path = self.bad / "config.yaml"
         good = (self.good / self.chosen / "config.yaml").read_text()
-        if draw.random() < 0.7 and path.is_file() and not path.is_symlink():
+        if draw.random() < 0.7 and os.access(path, os.W_OK) and path.is_file() and not path.is_symlink():
             path.write_bytes(damaged_yaml(draw, good))
         small = [f"output={json.dumps(str(self.out))}"]  # what only takes long is no fault
         for stage in ("train", "finetune"):

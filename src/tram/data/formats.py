@@ -201,7 +201,7 @@ class StartLines(Format):
         for number, line in index:
             if not re.fullmatch("[0-9]{1,18}", line.strip()):
                 index.refuse(number, f"is {line.strip()!r}; give the 0-based line number of a document's start")
-            start = int(line)
+            start = int(line.strip())
             if number == 1 and start != 0:
                 index.refuse(number, f"is {start}, but the first document starts at 0; count lines from 0")
             if start < last:

@@ -237,6 +237,7 @@ def test_a_bad_file_is_named_with_its_line(tmp_path, name, data, format, message
     [
         ("", "x.doc:1 is missing"),
         ("0\n" + "9" * 5000, "x.doc:2 is '999"),
+        ("0\n\x1c9\n", r"x.doc:2 starts a document at 9, but .*x.en has 3 lines"),  # int() refuses this blank
         ("1\n", "x.doc:1 is 1, but the first document starts at 0"),
         ("0\nzwei\n", "x.doc:2 is 'zwei'"),
         ("0\n2\n1\n", "x.doc:3 is 1, below the 2 before it"),
