@@ -61,7 +61,7 @@ AUTHORS_LAYER_NAMES = {
     **LAYER_NAMES,
 }
 
-LAYER = r"layers\.([0-9]+)\."
+LAYER = r"layers\.([0-9]{1,9})\."
 MEMORY_UNIT = re.compile(rf"model\.(encoder|decoder)\.{LAYER}rnn(\.|_layer_norm\.)")
 SLOT_TABLE = re.compile(r".*\.rnn\.recurrent_layer\.seg_embedding\.emb\.weight")  # learned positions of the slots
 SLOT_NORM = re.compile(r"(.*\.rnn\.recurrent_layer\.seg_embedding)\.(?!emb\.)\w+\.(weight|bias)")  # whatever its name

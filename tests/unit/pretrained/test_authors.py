@@ -213,6 +213,7 @@ def test_a_tensor_of_another_shape_is_refused(name: str, change: str, tmp_path_f
     ("changes", "fault"),
     [
         ({"model.pooler.weight": torch.ones(8)}, "unknown tensor `model.pooler.weight`"),
+        ({f"model.encoder.layers.{'9' * 5000}.fc1.bias": torch.ones(8)}, "unknown tensor `model.encoder.layers.999"),
         ({f"{UNIT}ds_positions.weight": torch.ones(3, 8)}, f"unknown tensor `{UNIT}ds_positions.weight`"),
         ({"lm_head.weight": torch.ones(20, 8)}, "`lm_head.weight` differs from `model.shared.weight`"),
         ({f"{UNIT}attn.q_proj.bias": torch.full((8,), torch.nan)}, f"`{UNIT}attn.q_proj.bias` contains values"),
