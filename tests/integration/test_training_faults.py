@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import tram.training.trainer
 from conftest import TINY, Done, contents, made_up, refused, write_pair
 from tram.config import Config, write_yaml
 from tram.data.arrays import PreparedData
@@ -659,6 +660,23 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     with pytest.raises(Interrupted):
         train(config)
     assert checkpoints(tmp_path).all()[-1].load().standing.evaluation_due
+
+
+def test_a_signal_while_a_model_is_written_ends_the_run_before_its_second_stage(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(tmp_path, updates=2, finetune=DOCUMENTS | {"updates": 1})
+    save = tram.training.trainer.save_model
+
+    def signalled(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        save(*arguments)
+
+    monkeypatch.setattr(tram.training.trainer, "save_model", signalled)
+    with pytest.raises(Interrupted):
+        train(config)
+    assert (tmp_path / "train" / "model" / WEIGHTS).exists()
+    assert not (tmp_path / "finetune").exists()
 
 
 def test_the_second_signal_is_no_longer_caught() -> None:
