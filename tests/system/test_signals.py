@@ -137,6 +137,13 @@ def test_no_process_outlives_train(number: signal.Signals, configure: Callable[.
         pass
 
 
+def test_no_process_outlives_a_benchmark_that_measures_in_another_process() -> None:
+    with command("bench", "memory") as process:
+        wait_for(lambda: bool(children(process.pid)), "the process that is measured")
+        error = stop(process, signal.SIGINT)
+    assert (process.returncode, error) == (130, b"tram: stopped\n")
+
+
 def test_a_second_prepare_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with preparing(tmp_path / "folder") as process:
         out = tmp_path / "folder" / "out"
