@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -164,6 +164,28 @@ def test_a_command_that_waits_for_input_stops_in_one_sentence(number: signal.Sig
         _, error = process.communicate(timeout=PATIENCE)
     assert error == b"tram: stopped\n"
     assert process.returncode == 128 + number
+
+
+def test_a_command_stops_although_nobody_reads_its_errors(tmp_path: Path) -> None:
+    """Standard error is a pipe that is full: the sentence cannot be written."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    command = [sys.executable, "-m", "tram", "stats", pipe, "--format", "blank"]
+    with subprocess.Popen(command, stderr=writing) as process:
+        try:
+            with pipe.open("wb"):  # waits for a reader
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(timeout=30) == 143
+        finally:
+            process.kill()
+            os.close(reading)
+            os.close(writing)
 
 
 def test_ctrl_c_while_the_command_is_imported_is_one_sentence(tmp_path: Path) -> None:

@@ -29,8 +29,16 @@ class Stopped(BaseException):
 
 def _end(number: int, frame: FrameType | None) -> None:
     """End the process at once: before and after a command there is nothing to clean up."""
+    _exit_soon(SIGNALLED + number)
     os.write(2, b"tram: stopped\n")
     os._exit(SIGNALLED + number)
+
+
+def _exit_soon(code: int) -> None:
+    """Exit in a second even if what is still to be written blocks: a pipe is full, and nobody reads from it."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+        signal.alarm(1)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -137,6 +145,7 @@ def main() -> None:
     except RunError as error:
         _fail(str(error), 1)
     except Stopped as signalled:
+        _exit_soon(SIGNALLED + signalled.number)
         with suppress(OSError):
             print("tram: stopped", file=sys.stderr)
         _leave(SIGNALLED + signalled.number)
