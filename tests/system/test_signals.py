@@ -188,6 +188,17 @@ def test_a_command_stops_although_nobody_reads_its_errors(tmp_path: Path) -> Non
             os.close(writing)
 
 
+def test_a_signal_at_the_start_ends_a_command_whose_terminal_was_closed(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "tram", "--help"]
+    done = subprocess.run(line, env=environment, stderr=writing, check=False, timeout=PATIENCE)
+    os.close(writing)
+    assert done.returncode == 129
+
+
 def test_ctrl_c_while_the_command_is_imported_is_one_sentence(tmp_path: Path) -> None:
     """A library that the command needs, here typer, is being imported when the signal arrives."""
     (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")

@@ -30,7 +30,8 @@ class Stopped(BaseException):
 def _end(number: int, frame: FrameType | None) -> None:
     """End the process at once: before and after a command there is nothing to clean up."""
     _exit_soon(SIGNALLED + number)
-    os.write(2, b"tram: stopped\n")
+    with suppress(OSError):  # of a terminal that was closed
+        os.write(2, b"tram: stopped\n")
     os._exit(SIGNALLED + number)
 
 
