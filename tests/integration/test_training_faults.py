@@ -751,6 +751,21 @@ def test_a_wrong_setting_of_accelerate_is_one_sentence(
         train(configure(tmp_path / "run"))
 
 
+def test_the_command_closes_its_connections_to_other_processes(
+    configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    """Left open, their threads aborted every second process at its end: "terminate called", exit code 134."""
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=1))
+    for code, settings in ((0, ()), (2, ("train.lr=0.5",))):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            assert tram("train", tmp_path / "config.yaml", *settings).code == code
+            assert not torch.distributed.is_initialized()
+        finally:
+            if torch.distributed.is_initialized():
+                torch.distributed.destroy_process_group()
+
+
 def test_a_token_table_thatis_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:
     small = TINY.model_copy(update={"source_vocabulary": 5})
     with pytest.raises(InputError, match="source_vocabulary is 5, but the source of"):
