@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 from tram.errors import InputError, RunError, one_line
 from tram.signals import SIGNALLED, STOP_SIGNALS, handle_stop_signals
 
-OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
+# In the message of a RuntimeError of torch, or of the ImportError of a library that cannot be loaded
+OUT_OF_MEMORY = ("allocate memory", "out of memory", "failed to map segment")
 
 
 class Stopped(BaseException):
@@ -153,8 +154,8 @@ def main() -> None:
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
         _fail(f"{character} cannot be written as {error.encoding}; use UTF-8", 2)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         _fail("out of memory; give less input or smaller settings", 1)
     except OSError as error:

@@ -85,8 +85,13 @@ def _start() -> subprocess.Popen[bytes]:
         f"sys.path[:] = {sys.path!r}; from tram.data.workers import serve; serve({os.getpid()})"
     )
     pipe = subprocess.PIPE
-    # Not forked: the threads of tokenizers do not survive a fork.
-    return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, start_new_session=True)
+    try:  # not forked: the threads of tokenizers do not survive a fork
+        return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, start_new_session=True)
+    except OSError as error:
+        raise InputError(
+            f"a worker process cannot be started ({error.strerror}); run again with fewer --workers, or raise the "
+            "limits on processes and open files (ulimit -u, ulimit -n)"
+        ) from error
 
 
 def _send(process: subprocess.Popen[bytes], task: Any) -> None:
@@ -132,8 +137,10 @@ def serve(parent: int) -> None:
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not be mixed with the results
     tasks: SimpleQueue[Any] = SimpleQueue()
-    # A separate thread notices the end of the input while a task is running.
-    Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    try:  # a separate thread notices the end of the input while a task is running
+        Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    except RuntimeError:  # the limit on threads
+        os._exit(1)
     while True:
         call = tasks.get()
         try:

@@ -1,5 +1,7 @@
 """Worker processes: what becomes of a call that cannot be made."""
 
+import os
+import resource
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 
 from tram.data.workers import ProcessKilledError, Workers, in_new_process
+from tram.errors import InputError
 
 
 class Unreadable:
@@ -31,3 +34,15 @@ def test_a_signal_to_a_worker_alone_is_one_sentence(capfd: pytest.CaptureFixture
     with Workers(2) as workers, pytest.raises(ProcessKilledError):
         list(workers.ordered(signal.raise_signal, [signal.SIGINT]))
     assert capfd.readouterr().err == ""
+
+
+def test_a_limit_on_open_files_is_said_with_its_remedy() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with Workers(2) as workers, pytest.raises(InputError, match=r"cannot be started .*fewer --workers"):
+            list(workers.ordered(len, ["task"]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
