@@ -152,7 +152,6 @@ def test_undamaged_ids_that_cannot_be_opened_are_not_called_damaged(tmp_path: Pa
     assert data.split("train")
 
 
-
 def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(prepared, tmp_path / "copy")
     assert PreparedData.open(folder).text().fingerprint == PreparedData.open(folder).fingerprint
