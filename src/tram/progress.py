@@ -3,14 +3,15 @@
     with Progress("tokenising", total=lines, unit="lines") as progress:
         progress.advance(1000, note="loss 4.32")
 
-Each line shows the steps done, the rate and the estimated time left.
+Each line shows the steps done, the rate and the estimated time left. Where nobody can read them any more, because the
+terminal or the other end of a pipe was closed, the work goes on.
 """
 
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -39,7 +40,8 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._bar:
-            self._bar.start()
+            with suppress(OSError):
+                self._bar.start()
         return self
 
     def advance(self, steps: int = 1, note: str | None = None) -> None:
@@ -57,10 +59,11 @@ class Progress:
         """Print a line above the bar, where it stays."""
         if self.hidden:
             return
-        if self._bar:
-            self._bar.console.print(text, highlight=False, markup=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        with suppress(OSError):
+            if self._bar:
+                self._bar.console.print(text, highlight=False, markup=False)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def _rate(self) -> float:
         return (self.done - self._first) / max(time.monotonic() - self._start, 1e-9)
@@ -76,7 +79,8 @@ class Progress:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar:
-            self._bar.stop()
+            with suppress(OSError):
+                self._bar.stop()
         elif not self.hidden and kind is None:
             took = format_duration(time.monotonic() - self._start)
             self.say(f"{self.description}: {self.done:,} {self.unit}".rstrip() + f" in {took}  {self.note}".rstrip())

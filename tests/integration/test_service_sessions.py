@@ -457,6 +457,16 @@ def test_a_session_that_is_being_translated_is_finished_at_the_first_signal_and_
     assert server.process.wait(60) == 0
 
 
+def test_a_third_signal_closes_the_service_without_a_traceback(
+    translator: Translator, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(translator) as served:
+        for _ in range(3):
+            served.server.handle_exit(signal.SIGINT, None)
+    assert not served.service.is_accepting
+    assert "Traceback" not in caplog.text + capfd.readouterr().err
+
+
 @pytest.mark.slow
 def test_sigkill_leaves_sessions_that_load(model: Path, start: Callable[..., Process], tmp_path: Path) -> None:
     folder = tmp_path / "sessions"

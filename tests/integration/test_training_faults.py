@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import tram.training.trainer
 from conftest import TINY, Done, contents, made_up, refused, write_pair
 from tram.config import Config, write_yaml
 from tram.data.arrays import PreparedData
@@ -662,6 +663,23 @@ def test_a_signal_in_an_evaluation_does_not_wait_for_its_end(
     assert checkpoints(tmp_path).all()[-1].load().standing.evaluation_due
 
 
+def test_a_signal_while_a_model_is_written_ends_the_run_before_its_second_stage(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(tmp_path, updates=2, finetune=DOCUMENTS | {"updates": 1})
+    save = tram.training.trainer.save_model
+
+    def signalled(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        save(*arguments)
+
+    monkeypatch.setattr(tram.training.trainer, "save_model", signalled)
+    with pytest.raises(Interrupted):
+        train(config)
+    assert (tmp_path / "train" / "model" / WEIGHTS).exists()
+    assert not (tmp_path / "finetune").exists()
+
+
 def test_the_second_signal_is_no_longer_caught() -> None:
     from tram.training.signals import stop_signals
 
@@ -732,6 +750,21 @@ def test_a_wrong_setting_of_accelerate_is_one_sentence(
     monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "zzz")
     with pytest.raises(InputError, match="accelerate: 'ZZZ' is not a valid DynamoBackend; correct the environment"):
         train(configure(tmp_path / "run"))
+
+
+def test_the_command_closes_its_connections_to_other_processes(
+    configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    """Left open, their threads aborted every second process at its end: "terminate called", exit code 134."""
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=1))
+    for code, settings in ((0, ()), (2, ("train.lr=0.5",))):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        try:
+            assert tram("train", tmp_path / "config.yaml", *settings).code == code
+            assert not torch.distributed.is_initialized()
+        finally:
+            if torch.distributed.is_initialized():
+                torch.distributed.destroy_process_group()
 
 
 def test_a_token_table_thatis_smaller_than_the_data_needs_is_refused(configure: Configure, tmp_path: Path) -> None:

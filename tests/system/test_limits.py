@@ -222,8 +222,12 @@ def test_numbers_of_analyses_and_suites_are_refused(
 
 @pytest.mark.parametrize(
     "error",
-    [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")],
-    ids=["Python's", "torch's"],
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    ],
+    ids=["Python's", "torch's", "the loader's"],
 )
 def test_a_full_memory_is_one_sentence(
     error: Exception, tram: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

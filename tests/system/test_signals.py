@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -137,6 +137,13 @@ def test_no_process_outlives_train(number: signal.Signals, configure: Callable[.
         pass
 
 
+def test_no_process_outlives_a_benchmark_that_measures_in_another_process() -> None:
+    with command("bench", "memory") as process:
+        wait_for(lambda: bool(children(process.pid)), "the process that is measured")
+        error = stop(process, signal.SIGINT)
+    assert (process.returncode, error) == (130, b"tram: stopped\n")
+
+
 def test_a_second_prepare_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with preparing(tmp_path / "folder") as process:
         out = tmp_path / "folder" / "out"
@@ -157,6 +164,39 @@ def test_a_command_that_waits_for_input_stops_in_one_sentence(number: signal.Sig
         _, error = process.communicate(timeout=PATIENCE)
     assert error == b"tram: stopped\n"
     assert process.returncode == 128 + number
+
+
+def test_a_command_stops_although_nobody_reads_its_errors(tmp_path: Path) -> None:
+    """Standard error is a pipe that is full: the sentence cannot be written."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 4096)
+    os.set_blocking(writing, True)
+    command = [sys.executable, "-m", "tram", "stats", pipe, "--format", "blank"]
+    with subprocess.Popen(command, stderr=writing) as process:
+        try:
+            with pipe.open("wb"):  # waits for a reader
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(timeout=30) == 143
+        finally:
+            process.kill()
+            os.close(reading)
+            os.close(writing)
+
+
+def test_a_signal_at_the_start_ends_a_command_whose_terminal_was_closed(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "tram", "--help"]
+    done = subprocess.run(line, env=environment, stderr=writing, check=False, timeout=PATIENCE)
+    os.close(writing)
+    assert done.returncode == 129
 
 
 def test_ctrl_c_while_the_command_is_imported_is_one_sentence(tmp_path: Path) -> None:

@@ -10,10 +10,7 @@ process.
 import statistics
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +20,7 @@ from torch import nn
 from tram.analysis.plots import COLOURS, PAGE, need_matplotlib, new_figure
 from tram.analysis.report import Report, markdown_table
 from tram.config import MemoryConfig, ModelConfig
+from tram.data.workers import ProcessKilledError, in_new_process
 from tram.errors import InputError
 from tram.measuring import peak_megabytes
 from tram.model.folder import find_model, read_model_file
@@ -123,14 +121,13 @@ def complexity(
 
 def measure_in_process(shape: ModelShape, kind: ModelKind, tokens: int, repeats: int) -> CostPoint:
     """Measure one point in a new process, which is free of the memory of earlier points."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        try:
-            return pool.submit(measure_point, shape, kind, tokens, repeats).result()
-        except BrokenProcessPool:
-            raise InputError(
-                f"{kind} model, {tokens:,} tokens: its process was killed, most likely because memory ran out; "
-                "give smaller --tokens, or --longest for the document model"
-            ) from None
+    try:
+        return in_new_process(measure_point, shape, kind, tokens, repeats)
+    except ProcessKilledError:
+        raise InputError(
+            f"{kind} model, {tokens:,} tokens: its process was killed, most likely because memory ran out; "
+            "give smaller --tokens, or --longest for the document model"
+        ) from None
 
 
 def measure_point(shape: ModelShape, kind: ModelKind, tokens: int, repeats: int) -> CostPoint:

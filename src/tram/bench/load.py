@@ -4,7 +4,6 @@ Each side is a process of its own that loads a folder and translates one sentenc
 there: CTranslate2 would load torch where it is installed, which it does not need to translate.
 """
 
-import multiprocessing
 import statistics
 import sys
 import tempfile
@@ -12,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tram.data.workers import in_new_process
 from tram.measuring import peak_megabytes
 
 
@@ -23,8 +23,7 @@ def loading(model: Path | None, sentence: str, rounds: int = 5) -> list[dict[str
         for _ in range(rounds):
             for name, (folder, precision) in folders.items():
                 given = sentence if name.startswith("tram") else ids
-                with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    found[name].append(pool.apply(_load, (str(folder), precision, given)))
+                found[name].append(in_new_process(_load, str(folder), precision, given))
         return [
             {"what": name, "file MB": _megabytes(folders[name][0])}
             | {key: statistics.median(each[key] for each in measured) for key in measured[0]}

@@ -1,6 +1,5 @@
 """Time per sentence and peak memory of decoding documents of growing length: `tram bench memory`."""
 
-import multiprocessing
 import time
 from itertools import pairwise
 
@@ -8,6 +7,7 @@ import torch
 
 from tram.bench.peers import FIRST_WORD, SIZES, SPECIAL, Row
 from tram.config import MemoryConfig, ModelConfig
+from tram.data.workers import in_new_process
 from tram.measuring import middle_mean, peak_megabytes
 from tram.model.transformer import Transformer
 from tram.translation.engines.torch import TorchEngine
@@ -24,8 +24,7 @@ def memory(sizes: tuple[int, ...] = (10, 100, 1000), longest_sequence: int = 100
         row: Row = {"sentences": sentences}
         for kind in ("memory", "one sequence"):
             if kind == "memory" or sentences <= longest_sequence:
-                with multiprocessing.get_context("spawn").Pool(1) as pool:
-                    seconds, peak = pool.apply(_decode_document, (sentences, kind == "memory"))
+                seconds, peak = in_new_process(_decode_document, sentences, kind == "memory")
                 row |= {f"{kind}: ms/sentence": 1000 * seconds, f"{kind}: peak MB": peak}
             else:
                 row |= {f"{kind}: ms/sentence": None, f"{kind}: peak MB": None}

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,8 @@ def exit_on_interrupt() -> Iterator[None]:
     try:
         yield
     except Interrupted as interrupted:
-        print("stopped; run the same command again to continue", file=sys.stderr)
+        with suppress(OSError):  # of a terminal that was closed
+            print("stopped; run the same command again to continue", file=sys.stderr)
         raise typer.Exit(SIGNALLED + interrupted.number) from None
 
 

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 from tram.errors import InputError, RunError, one_line
 from tram.signals import SIGNALLED, STOP_SIGNALS, handle_stop_signals
 
-OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in the message of a RuntimeError of torch
+# In the message of a RuntimeError of torch, or of the ImportError of a library that cannot be loaded
+OUT_OF_MEMORY = ("allocate memory", "out of memory", "failed to map segment")
 
 
 class Stopped(BaseException):
@@ -29,8 +30,17 @@ class Stopped(BaseException):
 
 def _end(number: int, frame: FrameType | None) -> None:
     """End the process at once: before and after a command there is nothing to clean up."""
-    os.write(2, b"tram: stopped\n")
+    _exit_soon(SIGNALLED + number)
+    with suppress(OSError):  # of a terminal that was closed
+        os.write(2, b"tram: stopped\n")
     os._exit(SIGNALLED + number)
+
+
+def _exit_soon(code: int) -> None:
+    """Exit in a second even if what is still to be written blocks: a pipe is full, and nobody reads from it."""
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+        signal.alarm(1)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -137,14 +147,15 @@ def main() -> None:
     except RunError as error:
         _fail(str(error), 1)
     except Stopped as signalled:
+        _exit_soon(SIGNALLED + signalled.number)
         with suppress(OSError):
             print("tram: stopped", file=sys.stderr)
         _leave(SIGNALLED + signalled.number)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
         _fail(f"{character} cannot be written as {error.encoding}; use UTF-8", 2)
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not any(words in str(error) for words in OUT_OF_MEMORY):
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in OUT_OF_MEMORY):
             raise
         _fail("out of memory; give less input or smaller settings", 1)
     except OSError as error:

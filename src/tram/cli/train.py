@@ -17,10 +17,10 @@ def train(
     After an interruption, the same command continues where it stopped.
     """
     from tram.config import Config
-    from tram.training.processes import keep_freed_memory
+    from tram.training.processes import closing_connections, keep_freed_memory
     from tram.training.run import train as run
 
     settings = Config.load(config, overrides)
     keep_freed_memory()
-    with exit_on_interrupt():
+    with exit_on_interrupt(), closing_connections():
         print(run(settings))

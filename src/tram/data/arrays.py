@@ -162,6 +162,9 @@ def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path}: is missing; run `tram prepare` again") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{path}: cannot be read ({reason}); check its permissions and the limits (ulimit)") from None
     except Exception:  # numpy raises many kinds of errors for damaged headers, including SyntaxError and TokenError
         array = _unmapped(path)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:

@@ -1,7 +1,8 @@
-"""Worker processes for a stream of tasks, which never outlive the process that started them.
+"""Processes for a stream of tasks, or for one call, which never outlive the process that started them.
 
     with Workers(4) as workers:
         for result in workers.ordered(function, tasks): ...
+    result = in_new_process(function, *arguments)
 
 A worker reads tasks from its standard input and exits as soon as that is closed, even if the parent process was killed;
 on Linux the kernel ends it, which does not wait for an import to end. Each worker has its own session, so that Ctrl-C
@@ -15,7 +16,8 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import cycle
 from queue import SimpleQueue
 from threading import Thread
@@ -28,6 +30,10 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 AHEAD = 4  # tasks in progress per worker
 PR_SET_PDEATHSIG = 1  # of Linux
+
+
+class ProcessKilledError(InputError):
+    """A process that was killed from outside."""
 
 
 class Workers:
@@ -46,7 +52,7 @@ class Workers:
             self._processes.append(_start())
         pending: deque[subprocess.Popen[bytes]] = deque()  # the process of each task in progress, in order
         for process, task in zip(cycle(self._processes), tasks, strict=False):
-            _send(process, (function, task))
+            _send(process, partial(function, task))
             pending.append(process)
             if len(pending) >= AHEAD * self.number:
                 yield _receive(pending.popleft())
@@ -59,17 +65,33 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for process in self._processes:
-            process.kill()  # its tasks are finished or no longer needed
-        for process in self._processes:
-            process.communicate()
+        _kill(self._processes)
+
+
+def in_new_process(function: Callable[..., Y], *arguments: Any) -> Y:
+    """Return the result of a function, called in a process of its own."""
+    process = _start()
+    try:
+        _send(process, partial(function, *arguments))
+        result: Y = _receive(process)
+        return result
+    finally:
+        _kill([process])
 
 
 def _start() -> subprocess.Popen[bytes]:
-    program = f"import sys; sys.path[:] = {sys.path!r}; from tram.data.workers import serve; serve({os.getpid()})"
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "  # ends it without a traceback
+        f"sys.path[:] = {sys.path!r}; from tram.data.workers import serve; serve({os.getpid()})"
+    )
     pipe = subprocess.PIPE
-    # Not forked: the threads of tokenizers do not survive a fork.
-    return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, start_new_session=True)
+    try:  # not forked: the threads of tokenizers do not survive a fork
+        return subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, start_new_session=True)
+    except OSError as error:
+        raise InputError(
+            f"a worker process cannot be started ({error.strerror}); run again with fewer --workers, or raise the "
+            "limits on processes and open files (ulimit -u, ulimit -n)"
+        ) from error
 
 
 def _send(process: subprocess.Popen[bytes], task: Any) -> None:
@@ -92,8 +114,18 @@ def _receive(process: subprocess.Popen[bytes]) -> Any:
     return result
 
 
-def _died() -> InputError:
-    return InputError("a worker process was killed, perhaps for lack of memory; run again with fewer --workers")
+def _died() -> ProcessKilledError:
+    return ProcessKilledError(
+        "a worker process was killed, perhaps for lack of memory; run again with more memory or fewer --workers"
+    )
+
+
+def _kill(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes whose tasks are finished or no longer needed."""
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.communicate()
 
 
 def serve(parent: int) -> None:
@@ -105,12 +137,14 @@ def serve(parent: int) -> None:
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not be mixed with the results
     tasks: SimpleQueue[Any] = SimpleQueue()
-    # A separate thread notices the end of the input while a task is running.
-    Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    try:  # a separate thread notices the end of the input while a task is running
+        Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    except RuntimeError:  # the limit on threads
+        os._exit(1)
     while True:
-        function, task = tasks.get()
+        call = tasks.get()
         try:
-            result = pickle.dumps((function(task), None), pickle.HIGHEST_PROTOCOL)
+            result = pickle.dumps((call(), None), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # raised again in the parent process
             result = pickle.dumps((None, error), pickle.HIGHEST_PROTOCOL)
         try:
@@ -121,8 +155,8 @@ def serve(parent: int) -> None:
 
 
 def _read_tasks(tasks: SimpleQueue[Any]) -> None:
-    while True:
-        try:
+    try:
+        while True:
             tasks.put(pickle.load(sys.stdin.buffer))
-        except (EOFError, pickle.UnpicklingError):  # the end of the input, perhaps in the middle of a task
-            os._exit(0)
+    finally:  # the end of the input, perhaps in the middle of a task; or too little memory to import its function
+        os._exit(0)

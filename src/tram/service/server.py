@@ -94,6 +94,8 @@ class Server(uvicorn.Server):
         while self.server_state.connections and time.monotonic() < end and not self.force_exit:
             await asyncio.sleep(0.01)
         await super().shutdown(sockets)
+        if self.force_exit:  # uvicorn leaves it out, and its end would be a traceback
+            await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

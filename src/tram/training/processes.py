@@ -5,6 +5,7 @@ newest = on_main(accelerator, lambda: find_newest(folder))      # the same in ev
 """
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -56,6 +57,20 @@ def losing_others(accelerator: Accelerator) -> Iterator[None]:
             "another process of this run ended, so that this one cannot continue; look at what that one printed, and "
             "run the same command again to continue"
         ) from error
+
+
+@contextmanager
+def closing_connections() -> Iterator[None]:
+    """Close the connections to the other processes at the end; else their threads can abort this one when it exits.
+
+    Not after a signal: what is on its way is not waited for.
+    """
+    try:
+        yield
+    finally:
+        ended_by = sys.exception()
+        if (ended_by is None or isinstance(ended_by, Exception)) and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
 
 
 def on_main(accelerator: Accelerator, function: Callable[[], T]) -> T:

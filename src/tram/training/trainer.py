@@ -140,6 +140,7 @@ class Trainer:
                     self.save()
                 raise
             self.finish(progress.say)
+            self.check_stopped()  # a signal while the model was written ends the run before its next stage
 
     def check_stopped(self) -> None:
         """End the run if a signal arrived."""

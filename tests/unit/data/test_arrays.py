@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,21 @@ def test_a_missing_array_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.target.ids.npy").unlink()
     with pytest.raises(InputError, match=r"train\.target\.ids\.npy: is missing"):
         data.split("train")
+
+
+def test_undamaged_ids_that_cannot_be_opened_are_not_called_damaged(tmp_path: Path) -> None:
+    """Else the user would be told to remove them; here the limit on open files is reached."""
+    data = written(tmp_path, [([[1, 2]], [[3]])])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        with pytest.raises(InputError, match=r"npy: cannot be read \(Too many open files\)"):
+            data.split("train")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert data.split("train")
 
 
 def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> None:
