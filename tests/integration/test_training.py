@@ -169,6 +169,19 @@ def test_an_ended_run_stays_ended(configure: Configure, tmp_path: Path, monkeypa
     assert same(final_weights(tmp_path), before)
 
 
+def test_with_more_patience_an_ended_run_continues_as_if_it_had_never_ended(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = {"updates": 6, "evaluate_every": 1}
+    for name, *patience in (("parts", 1, 0), ("whole", 0)):
+        scripted(monkeypatch, [3, 4, 4, 2, 5, 5])
+        for each in patience:
+            train(configure(tmp_path / name, patience=each, **stage))
+    assert same(final_weights(tmp_path / "parts"), final_weights(tmp_path / "whole"))
+    models = [load_tensors(tmp_path / name / "train" / "model" / WEIGHTS) for name in ("parts", "whole")]
+    assert same(*models), "that of update 4"
+
+
 def test_the_last_few_checkpoints_are_kept(configure: Configure, tmp_path: Path) -> None:
     train(configure(tmp_path, updates=11, evaluate_every=100, checkpoint_every=2, keep_checkpoints=3))
     assert checkpoints(tmp_path) == [8, 10, 11]

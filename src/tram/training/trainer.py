@@ -260,7 +260,7 @@ class Trainer:
             standing.best, standing.best_update, standing.waited = watched, standing.update, 0
         else:
             standing.waited += 1
-        standing.ended = bool(self.stage_config.patience) and standing.waited >= self.stage_config.patience
+        standing.ended = standing.is_out_of(self.stage_config.patience)
         self.score_note = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items())
         return scores
 
@@ -292,7 +292,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
-        for name, value in self.model.named_parameters():
+        for name, value in weights(self.model).items():
             if not all_within(value, LARGEST):  # such a model would be refused when it is loaded
                 raise self.diverged(f"a value of `{name}`", float(value.abs().amax()))
         position = self.stage.join_tensors(from_all(self.stage.tensors()))
@@ -369,6 +369,7 @@ class Trainer:
         except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
             raise self.checkpoints.at(contents.standing.update).refusal(part, error) from None
         self.standing = contents.standing.model_copy()
+        self.standing.ended = self.standing.is_out_of(self.stage_config.patience)
 
     def finish(self, say: Callable[[str], None]) -> None:
         """Write a model folder with the best weights, or with the mean of the last ones if that is better."""
