@@ -30,6 +30,7 @@ from tram.yaml_files import short_repr
 
 VERSION = 1
 PARTS = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")  # of a split: NAME.PART.npy
+RAW_TEXTS = ("held.jsonl", "dev.jsonl")
 PIECE = 1 << 22  # elements of an array that are checked at a time
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from tram.data.arrays import PARTS, VERSION, PreparedData, SplitWriter
+from tram.data.arrays import PARTS, RAW_TEXTS, VERSION, PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.workers import Workers
 from tram.errors import InputError
@@ -438,7 +438,7 @@ def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
 def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
     """Return the names of the files of a prepared folder, without `prepared.json`."""
     arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
-    return [*arrays, "held.jsonl", "dev.jsonl", *text.file_names]
+    return [*arrays, *RAW_TEXTS, *text.file_names]
 
 
 def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
