@@ -60,7 +60,7 @@ def evaluate(
     from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
-    from tram.progress import Progress
+    from tram.progress import Progress, plain_warnings
 
     check_outputs([hypothesis, json_path], [source, reference, baseline])
     documents = list(read_parallel(source, reference, format))
@@ -79,9 +79,13 @@ def evaluate(
     table = scores_table(results)
     value: dict[str, Any] = {"systems": results_json(results)}
     if perplexity:
-        with Progress("perplexity", count_passes(translator) * sum(map(len, sources)), "sentences") as progress:
+        with (
+            plain_warnings(),
+            Progress("perplexity", count_passes(translator) * sum(map(len, sources)), "sentences") as progress,
+        ):
             value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
-        listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
+        numbers = {name: f"{each:.3f}" if each < 1e9 else f"{each:.3g}" for name, each in value["perplexity"].items()}
+        listed = ", ".join(f"{number} with history {name}" for name, number in numbers.items())
         table += f"\nPerplexity per subword: {listed}."
     tables, value["measures"] = context_measures(
         translator, sources, gold, hypotheses, measures, context, history is History.gold, baseline
