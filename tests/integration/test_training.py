@@ -218,6 +218,24 @@ def test_a_model_is_trained_without_held_out_documents_too(tmp_path: Path, confi
     assert same(load_tensors(model / WEIGHTS), final_weights(tmp_path / "run"))
 
 
+def test_held_out_documents_without_a_translation_are_none(tmp_path: Path, configure: Configure) -> None:
+    """Their loss would be 0 at the first evaluation, and never lower."""
+    documents = [*made_up([6], seed=1), *(ParallelDocument([f"Line {n}."], [""]) for n in range(30))]
+    write_parallel(tmp_path / "a.jsonl", None, documents, format="jsonl")
+    files = (tmp_path / "a.jsonl", tmp_path / "a.jsonl")
+    prepare(tmp_path / "data", [files], [], PrepareSettings(merges=20, held_out=0.1), workers=1)
+    held = PreparedData.open(tmp_path / "data").split("held")
+    assert len(held.target) > 0
+    assert not held.usable.any()
+    stage = {"updates": 3, "evaluate_every": 1, "patience": 1}
+    config = configure(tmp_path / "run", data=tmp_path / "data", finetune=DOCUMENTS | stage, **stage)
+    train(config)
+    for name in ("train", "finetune"):
+        assert not any("held_loss" in line for line in metrics(tmp_path / "run", name))
+        model = load_tensors(tmp_path / "run" / name / "model" / WEIGHTS)
+        assert same(model, final_weights(tmp_path / "run", name))
+
+
 def test_a_finished_run_run_again_does_nothing(run: Path, configure: Configure, tmp_path: Path, tram: Command) -> None:
     write_yaml(tmp_path / "config.yaml", configure(run, updates=60))
     before = {name: stamp for name, stamp in snapshot(run).items() if name != "config.yaml"}

@@ -215,6 +215,12 @@ class Split:
         usable: npt.NDArray[np.bool_] = (self.source.lengths > 0) & (self.target.lengths > 0)
         return usable
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether any usable pair has labels that are trained on."""
+        labels = self.target.lengths + self.special.target_extra - 1 - (0 if self.given is None else self.given)
+        return bool((self.usable & (labels > 0)).any())
+
     def template_lengths(self, max_length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the lengths of all sentences on both sides with their templates, truncated to max_length."""
         source = self.source.lengths + self.special.source_extra

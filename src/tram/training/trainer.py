@@ -80,7 +80,8 @@ class Trainer:
         self.data = data
         self.folder = folder
         self.lock = lock  # of the run's folder, checked before each checkpoint
-        self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
+        held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
+        self.held = held if held is not None and held.has_labels else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
         self.held_text = data.held_text() if watches_text else []
         self.accelerator = make_accelerator()
@@ -167,6 +168,8 @@ class Trainer:
             say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(loaded))}")
         if frozen := sum(value.numel() for value in self.model.parameters() if not value.requires_grad):
             say(f"{frozen:,} parameters are frozen")
+        if self.held is None:
+            say("no sentence pair is held out: the last update is the best, without patience and average")
         for line in (*self.stage.describe(), *self.warnings):
             say(line)
         if self.standing.update:
