@@ -169,6 +169,19 @@ def test_an_ended_run_stays_ended(configure: Configure, tmp_path: Path, monkeypa
     assert same(final_weights(tmp_path), before)
 
 
+def test_with_more_patience_an_ended_run_continues_as_if_it_had_never_ended(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = {"updates": 6, "evaluate_every": 1}
+    for name, *patience in (("parts", 1, 0), ("whole", 0)):
+        scripted(monkeypatch, [3, 4, 4, 2, 5, 5])
+        for each in patience:
+            train(configure(tmp_path / name, patience=each, **stage))
+    assert same(final_weights(tmp_path / "parts"), final_weights(tmp_path / "whole"))
+    models = [load_tensors(tmp_path / name / "train" / "model" / WEIGHTS) for name in ("parts", "whole")]
+    assert same(*models), "that of update 4"
+
+
 def test_the_last_few_checkpoints_are_kept(configure: Configure, tmp_path: Path) -> None:
     train(configure(tmp_path, updates=11, evaluate_every=100, checkpoint_every=2, keep_checkpoints=3))
     assert checkpoints(tmp_path) == [8, 10, 11]
@@ -203,6 +216,24 @@ def test_a_model_is_trained_without_held_out_documents_too(tmp_path: Path, confi
     prepare(tmp_path / "data", [pair], [], PrepareSettings(merges=20, held_out=0), workers=1)
     model = train(configure(tmp_path / "run", data=tmp_path / "data", updates=3, average=2, patience=1))
     assert same(load_tensors(model / WEIGHTS), final_weights(tmp_path / "run"))
+
+
+def test_held_out_documents_without_a_translation_are_none(tmp_path: Path, configure: Configure) -> None:
+    """Their loss would be 0 at the first evaluation, and never lower."""
+    documents = [*made_up([6], seed=1), *(ParallelDocument([f"Line {n}."], [""]) for n in range(30))]
+    write_parallel(tmp_path / "a.jsonl", None, documents, format="jsonl")
+    files = (tmp_path / "a.jsonl", tmp_path / "a.jsonl")
+    prepare(tmp_path / "data", [files], [], PrepareSettings(merges=20, held_out=0.1), workers=1)
+    held = PreparedData.open(tmp_path / "data").split("held")
+    assert len(held.target) > 0
+    assert not held.usable.any()
+    stage = {"updates": 3, "evaluate_every": 1, "patience": 1}
+    config = configure(tmp_path / "run", data=tmp_path / "data", finetune=DOCUMENTS | stage, **stage)
+    train(config)
+    for name in ("train", "finetune"):
+        assert not any("held_loss" in line for line in metrics(tmp_path / "run", name))
+        model = load_tensors(tmp_path / "run" / name / "model" / WEIGHTS)
+        assert same(model, final_weights(tmp_path / "run", name))
 
 
 def test_a_finished_run_run_again_does_nothing(run: Path, configure: Configure, tmp_path: Path, tram: Command) -> None:

@@ -722,6 +722,7 @@ def test_the_start_of_the_second_stage_is_checked_before_the_first(
     [
         ({"freeze": ["*"]}, "leaves no parameter to train"),
         ({"freeze": "base", "context": None}, "leaves no parameter to train"),
+        ({"freeze": "base", "start": "nothing"}, "base freezes no parameter, because none is loaded"),
         ({"freeze": ["encoder.*", "missing.*"]}, "no parameter matches `missing"),
         ({"context": None, "unit": {"kind": "block", "tokens": 8}}, "needs a separator"),
         ({"context": {"kind": "selective", "sentences": 1}, "window": "document"}, "at most 1; cut it into parts"),
@@ -733,6 +734,7 @@ def test_settings_of_the_second_stage_are_checked_before_the_first(
     monkeypatch.setattr(Trainer, "next_update", lambda trainer: pytest.fail("trained in vain"))
     with pytest.raises(InputError, match=problem):
         train(configure(tmp_path / "run", finetune=DOCUMENTS | finetune))
+    assert not (tmp_path / "run").exists(), "a corrected config may be given for the same folder"
 
 
 def test_a_warning_of_the_translations_in_training_is_one_sentence(

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from conftest import Corpus, Done, refused
+from conftest import Corpus, Done, contents, refused
 from tram.cli.app import app
 from tram.cli.translate_lines import n_best_lines, translated_lines
 from tram.data.corpus import Document, format_that_holds, read_documents, write_documents
@@ -36,6 +36,38 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     name, option = command.split()
     files = [*corpus.dev] if name != "score" else [corpus.dev[1], "-i", corpus.dev[1]]
     refused(tram(name, *files, option, path.replace("FILE", str(tmp_path / "file"))))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate dev.en dev.de --hypothesis dev.de",
+        "evaluate dev.en dev.de --json dev.en",
+        "evaluate dev.en dev.de --json new --hypothesis ./new",
+        "score dev.de -i link dev.de --json dev.de",
+        "score dev.de -i link --json dev.de",
+        "stats dev.en dev.de --json link",
+        "contrast dev.en --json dev.en",
+        "suite pronouns dev.en dev.de dev.de",
+        "suite agreement dev.en dev.de new.en --add train.en,new.en",
+        "splice . --train train.en train.de",
+        "prepare . --train train.en train.de --dev dev.jsonl",
+        "translate dev.en -o new --json dev.en",
+        "translate dev.en --lines -o new --json new",
+        "translate dev.en -o new --glossary dev.de --alignment dev.de",
+        "translate dev.en --lines -o dev.de --glossary dev.de",
+    ],
+)
+def test_nothing_is_written_over_what_the_command_reads_or_writes(
+    command: str, no_model: None, tram: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("dev.en", "dev.de", "train.en", "train.de", "dev.jsonl", "new.en"):
+        (tmp_path / name).write_text("A house.\n")
+    (tmp_path / "link").symlink_to("dev.de")
+    monkeypatch.chdir(tmp_path)
+    before = contents(tmp_path)
+    refused(tram(*command.split()), "choose another output")
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("path", ["", "/", "FILE/below"])

@@ -51,6 +51,7 @@ def test_a_dash_is_standard_output(model: Path, tram: Command, folder: Path, opt
         (["a.txt", "-o", ""], ["the argument after -o is empty"]),
         (["a.txt", "--lines", "-o", "a.txt"], ["a.txt: is the original"]),
         (["a.txt", "--lines", "-o", "."], [".: is a folder"]),
+        (["a.txt", "-o", "new", "--json", "new"], ["new: two results would be written there"]),
     ],
 )
 def test_outputs_that_cannot_be_are_refused(
@@ -60,6 +61,16 @@ def test_outputs_that_cannot_be_are_refused(
     refused(done, *words)
     assert done.out == ""
     assert sorted(os.listdir(folder)) == ["a.txt", "b.txt", "c.txt"]
+
+
+@pytest.mark.parametrize("files", [["a.txt", "a.de.txt"], ["a.de.txt", "a.txt"]])
+def test_a_translation_does_not_replace_another_original(
+    model: Path, tram: Command, folder: Path, files: list[str]
+) -> None:
+    (folder / "a.de.txt").write_text("Coffee!\n")
+    done = tram("translate", *files, "--overwrite", "--model", model)
+    refused(done, "a.de.txt: is read by this command, and would be replaced")
+    assert (folder / "a.de.txt").read_text() == "Coffee!\n"
 
 
 def test_one_file_goes_into_a_folder(model: Path, tram: Command, folder: Path) -> None:

@@ -48,14 +48,10 @@ def load_translator(options: "ModelOptions", speculate: int = 1) -> "Translator"
     """
     import torch
 
+    from tram.translation.limits import check_device
     from tram.translation.translator import Translator
 
-    try:
-        torch.empty(0, device=options.device)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise InputError(
-            f"--device {options.device}: this machine or this torch has no such device; give cpu"
-        ) from None
+    check_device(options.device, name="--device")
     with plain_warnings():
         return Translator.load(
             options.model,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tram.cli.console import pairs, report
-from tram.cli.options import CorpusFormat, Json, SourceCode, TargetCode, finite
+from tram.cli.options import CorpusFormat, Json, SourceCode, TargetCode, check_outputs, finite
 from tram.text.special_ids import HISTORY
 
 
@@ -27,6 +27,7 @@ def stats(
     """Count documents, sentences and words, and report the longest."""
     from tram.data.stats import corpus_stats, stats_table
 
+    check_outputs([json_path], [source, target])
     counts = corpus_stats(source, target, format)
     report(stats_table(counts), counts.as_dict(), json_path)
 
@@ -81,13 +82,16 @@ def prepare(
     Learns the text pipeline (truecasing and BPE), or uses that of --text, encodes the documents, and holds out a share
     of the training documents to monitor training.
     """
+    from tram.data.arrays import RAW_TEXTS
     from tram.data.prepare import PrepareSettings
     from tram.data.prepare import prepare as run
 
     settings = PrepareSettings(
         source_language, target_language, pipeline.value, merges, held_out, seed=seed, format=format, reserved=reserved
     )
-    about = run(out, pairs("--train", train), pairs("--dev", dev or []), settings, text, workers)
+    corpora, dev_corpora = pairs("--train", train), pairs("--dev", dev or [])
+    check_outputs([out / name for name in RAW_TEXTS], [path for pair in corpora + dev_corpora for path in pair])
+    about = run(out, corpora, dev_corpora, settings, text, workers)
     if about.get("skipped"):
         print(f"{out}: already prepared from these files with these settings; nothing to do")
     for name, size in about["splits"].items():

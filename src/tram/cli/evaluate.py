@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tram.cli.console import VALUE_SEPARATOR, load_translator, naming, report, split_like, translated
-from tram.cli.options import CorpusFormat, History, Json, ModelOptions, with_model_options, writable
+from tram.cli.options import CorpusFormat, History, Json, ModelOptions, check_outputs, with_model_options, writable
 from tram.cli.suite import SuiteContext, context_measures
 from tram.errors import InputError
 
@@ -60,8 +60,9 @@ def evaluate(
     from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
-    from tram.progress import Progress
+    from tram.progress import Progress, plain_warnings
 
+    check_outputs([hypothesis, json_path], [source, reference, baseline])
     documents = list(read_parallel(source, reference, format))
     translator = load_translator(options)
     sources = [document.source for document in documents]
@@ -78,9 +79,13 @@ def evaluate(
     table = scores_table(results)
     value: dict[str, Any] = {"systems": results_json(results)}
     if perplexity:
-        with Progress("perplexity", count_passes(translator) * sum(map(len, sources)), "sentences") as progress:
+        with (
+            plain_warnings(),
+            Progress("perplexity", count_passes(translator) * sum(map(len, sources)), "sentences") as progress,
+        ):
             value["perplexity"] = perplexities(translator, sources, gold, hypotheses, progress.advance)
-        listed = ", ".join(f"{each:.3f} with history {name}" for name, each in value["perplexity"].items())
+        numbers = {name: f"{each:.3f}" if each < 1e9 else f"{each:.3g}" for name, each in value["perplexity"].items()}
+        listed = ", ".join(f"{number} with history {name}" for name, number in numbers.items())
         table += f"\nPerplexity per subword: {listed}."
     tables, value["measures"] = context_measures(
         translator, sources, gold, hypotheses, measures, context, history is History.gold, baseline
@@ -122,9 +127,11 @@ def score(
     pipeline = None if text is None else TextPipeline.load(text)
     if source is not None and pipeline is None:
         raise InputError("--source is for d-BLEU/512, which counts subwords: also give --text")
+    hypotheses = [Path(part) for value in inputs for part in value.split(VALUE_SEPARATOR)]
+    check_outputs([json_path], [*references, *hypotheses, source])
     gold = [[d.sentences for d in read_documents(path, format, "target")] for path in references]
     systems = []
-    for path in (Path(part) for value in inputs for part in value.split(VALUE_SEPARATOR)):
+    for path in hypotheses:
         documents = split_like([d.sentences for d in read_documents(path, format, "target")], gold[0])
         check_aligned(str(path), documents, str(references[0]), gold[0])
         systems.append((str(path), documents))

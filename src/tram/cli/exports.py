@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tram.cli.console import report, translated
-from tram.cli.options import CorpusFormat, Json
+from tram.cli.options import CorpusFormat, Json, check_outputs
 
 app = typer.Typer(
     help="Export a model: for transformers, as an adapter, in int8.", no_args_is_help=True, rich_markup_mode=None
@@ -107,6 +107,7 @@ def int8(
     from tram.translation.translator import Translator
 
     check_output_folder(out)
+    check_outputs([json_path], check or ())
     documents = None if check is None else list(read_parallel(*check, format))
     translator = Translator.load(model)
     exact = None if documents is None else translated(translator, [each.source for each in documents])

@@ -3,13 +3,17 @@
 import functools
 import inspect
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from tram.errors import InputError
+from tram.files import exists
 
 
 def writable(path: Path | None) -> Path | None:
@@ -27,6 +31,32 @@ def writable_folder(path: Path) -> Path:
 
     check_folder_writable(path)
     return path
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse an output that is also read, or that is given twice: one of the two would be lost."""
+    from tram.files import writes_through
+
+    reading = {_identity(path) for path in inputs if path is not None and exists(path)}
+    writing = set()
+    for output in outputs:
+        if output is None or str(output) == "-" or writes_through(output):
+            continue
+        identity = _identity(output)
+        if identity in reading:
+            raise InputError(f"{output}: is read by this command, and would be replaced; choose another output")
+        if identity in writing:
+            raise InputError(f"{output}: two results would be written there; choose another output for one of them")
+        writing.add(identity)
+
+
+def _identity(path: Path) -> object:
+    """Return what is equal for two names of one file: links, other case; it need not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
 
 
 def finite(value: float | None) -> float | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import pairs
-from tram.cli.options import MANY, CorpusFormat, Seed, SourceCode, TargetCode, finite
+from tram.cli.options import MANY, CorpusFormat, Seed, SourceCode, TargetCode, check_outputs, finite
 from tram.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def splice(
 
     wanted = _parse_kinds(kinds, documents)
     corpora = pairs("--train", train)
+    written = [out / f"{name}.{code}" for name in ("train", *wanted) for code in (source_language, target_language)]
+    check_outputs(written, [path for pair in corpora for path in pair])
     check_folder_writable(out)
     with locked(out), Progress("mining", unit="sentences") as progress:
         about = write_folder(

@@ -17,6 +17,7 @@ from tram.cli.options import (
     Seed,
     SourceCode,
     TargetCode,
+    check_outputs,
     with_model_options,
     writable,
 )
@@ -76,6 +77,7 @@ def contrast(
     from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
     from tram.evaluation.suite import ContrastiveItem, read_items
 
+    check_outputs([json_path], [suite, baseline])
     items = read_items(suite)
     contrastive = [item for item in items if isinstance(item, ContrastiveItem)]
     if not contrastive and history not in {None, History.generated}:
@@ -239,7 +241,7 @@ def agreement(
     from tram.evaluation.language import load_language
 
     suite = make_agreement(
-        _documents(source, target, add, format),
+        _documents(source, target, out, add, format),
         load_language(source_language),
         load_language(target_language),
         distance or (1, 3),
@@ -275,7 +277,8 @@ def pronouns(
     from tram.evaluation.noun_genders import NounGenders
     from tram.evaluation.pronoun_suite import make_pronouns
 
-    documents = list(_documents(source, target, add, format))
+    check_outputs([out], genders or [])
+    documents = list(_documents(source, target, out, add, format))
     english, german = load_language(source_language), load_language(target_language)
     noun_genders = NounGenders(german).learn(sentence for document in documents for sentence in document.target)
     for path in genders or []:
@@ -287,7 +290,9 @@ def pronouns(
     _write(out, items)
 
 
-def _documents(source: Path, target: Path, more: list[str] | None, format: str | None) -> "Iterator[ParallelDocument]":
+def _documents(
+    source: Path, target: Path, out: Path, more: list[str] | None, format: str | None
+) -> "Iterator[ParallelDocument]":
     from tram.data.corpus import read_parallel
 
     pairs = [(source, target)]
@@ -296,6 +301,7 @@ def _documents(source: Path, target: Path, more: list[str] | None, format: str |
         if not comma:
             raise InputError(f"--add {value}: give a source and a target with a comma between them")
         pairs.append((Path(first), Path(second)))
+    check_outputs([out], [path for pair in pairs for path in pair])
     for pair in pairs:
         yield from read_parallel(*pair, format)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tram.cli.console import naming
-from tram.cli.options import Batch, ModelOptions, with_model_options
+from tram.cli.options import Batch, ModelOptions, check_outputs, with_model_options
 from tram.cli.translate_files import Reading, named, progress, translate_files
 from tram.cli.translate_lines import STDIN, n_best_lines, read_lines, translated_lines
 from tram.cli.translate_outputs import STDOUT, find_outputs, named_output, writer
@@ -120,6 +120,8 @@ def translate(
     rules = _rules(glossary, verbatim)
     places.check(prints=output == STDOUT or (output is None and len(given) == 1))
     file = named_output(given[0], output) if lines else None
+    read = [glossary, *(Path(source) for source in given if source != STDIN)]
+    check_outputs([file, alignment, json], read)
     translator = load_translator(options, speculate)
     translator.batch = batch
     if given == [STDIN] and sys.stdin.isatty():
@@ -132,6 +134,7 @@ def translate(
         _translate_lines(translator, given[0], file, rules, Reports(places))
     else:
         outputs = find_outputs(given, output, translator.text.target_language, overwrite)
+        check_outputs([*outputs, alignment, json], read)
         reading = Reading("text" if plain else format, chapters)
         translate_files(translator, given, outputs, reading, rules, Reports(places))
 

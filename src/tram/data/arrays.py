@@ -30,6 +30,7 @@ from tram.yaml_files import short_repr
 
 VERSION = 1
 PARTS = ("source.ids", "source.offsets", "target.ids", "target.offsets", "documents")  # of a split: NAME.PART.npy
+RAW_TEXTS = ("held.jsonl", "dev.jsonl")
 PIECE = 1 << 22  # elements of an array that are checked at a time
 
 
@@ -216,6 +217,12 @@ class Split:
         """For every sentence pair, whether both sides have words."""
         usable: npt.NDArray[np.bool_] = (self.source.lengths > 0) & (self.target.lengths > 0)
         return usable
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether any usable pair has labels that are trained on."""
+        labels = self.target.lengths + self.special.target_extra - 1 - (0 if self.given is None else self.given)
+        return bool((self.usable & (labels > 0)).any())
 
     def template_lengths(self, max_length: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the lengths of all sentences on both sides with their templates, truncated to max_length."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tram.data.arrays import PARTS, PreparedData
+from tram.data.arrays import PARTS, RAW_TEXTS, PreparedData
 from tram.errors import InputError
 from tram.files import checksums, flush_to_disk, remove, write_json
 from tram.text.pipeline import TextPipeline
@@ -37,7 +37,7 @@ def is_complete(out: Path) -> bool:
 def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
     """Return the names of the files of a prepared folder, without `prepared.json`."""
     arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
-    return [*arrays, "held.jsonl", "dev.jsonl", *text.file_names]
+    return [*arrays, *RAW_TEXTS, *text.file_names]
 
 
 def install(cache: Path, out: Path, about: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ with one in any case.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -23,6 +24,7 @@ from tram.translation.translator import Translator
 Documents = Sequence[Sequence[str]]
 DocumentIds = list[list[list[int]]]  # documents of sentences of ids
 DOCUMENTS_PER_BATCH = 16
+MOST = 700.0  # nats per subword of a model that diverged; the exponential of more is no number
 
 
 def perplexities(
@@ -53,9 +55,10 @@ def count_passes(translator: Translator) -> int:
 
 
 def _encoded(translator: Translator, documents: Documents, side: Side) -> DocumentIds:
-    return [
-        [ids[: translator.longest] for ids in translator.text.encode(list(document), side)] for document in documents
-    ]
+    encoded, longest = [translator.text.encode(list(document), side) for document in documents], translator.longest
+    if truncated := sum(len(ids) > longest for document in encoded for ids in document):
+        warnings.warn(f"perplexity: {truncated} {side} sentences were truncated to {longest} subwords", stacklevel=3)
+    return [[ids[:longest] for ids in document] for document in encoded]
 
 
 @torch.inference_mode()
@@ -88,7 +91,7 @@ def _perplexity(
             own, tokens = own + loss, tokens + count
             if advance is not None:
                 advance(sum(t < len(sources[i]) for i in group))
-    values = [math.exp(total / max(tokens, 1)) for total in (own, other)]
+    values = [math.exp(min(total / max(tokens, 1), MOST)) for total in (own, other)]
     return values[0], values[1] if exchanged else None
 
 

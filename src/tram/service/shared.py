@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from tram.errors import InputError
+from tram.model.state import State
 from tram.service.scheduler import Cancellation, Document, Scheduler
 from tram.text.verbatim import VerbatimRules
 from tram.text.words import Alignment, words_by_blanks
@@ -75,14 +76,15 @@ class SharedTranslator(Translator):
         """Translate documents as one request of the scheduler, which returns them in order."""
         return enumerate(self.detailed(documents, advance, alignment=alignment, verbatim=verbatim, remarks=remarks))
 
-    def _read_block(self, block: list[tuple[Ids, Ids]], state: DocumentState) -> None:
+    def _read_block(self, block: list[tuple[Ids, Ids]], state: State) -> State:
         """Read some parts at a time in the worker; segments that are read as a whole are not split."""
         own = self.scheduler.translator
         longest = max(len(source) + len(target) for source, target in block)
         size = len(block) if self.model.segment_rule is not None else max(READ_TOKENS // max(longest, 1), 1)
         for start in range(0, len(block), size):
             read = partial(own._read_block, block[start : start + size], state)
-            self.scheduler.call(read, self.cancellation, self.client)
+            state = self.scheduler.call(read, self.cancellation, self.client)
+        return state
 
     def align(
         self,

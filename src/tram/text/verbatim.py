@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 
+from tram.errors import InputError
 from tram.text.special_ids import SENTINELS
 
 # Private-use characters: those that models reserve, and those that file types use as placeholders of inline code etc.
@@ -92,6 +93,13 @@ class VerbatimRules:
     known: Callable[[str], bool] | None = None
     scripts: tuple[str, ...] = LATIN_NAMES
     patterns: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.keep, str) or not isinstance(self.glossary, Mapping):
+            raise InputError("keep is a tuple of terms, glossary a mapping from terms to translations; give these")
+        for term in (*self.keep, *self.glossary, *self.glossary.values()):
+            if not isinstance(term, str) or not term.strip():
+                raise InputError(f"{term!r}: is no term or translation of a glossary; give text")
 
     @cached_property
     def terms(self) -> dict[str, list[tuple[str, str | None]]]:

@@ -42,8 +42,12 @@ class Standing(BaseModel):
     best: float | None = None  # score of the best evaluation; lower is better
     best_update: Count | None = None
     waited: Count = 0  # evaluations since then
-    ended: bool = False
+    ended: bool = False  # by the patience of that time; see `is_out_of`
     evaluation_due: bool = False  # a signal arrived before the evaluation after this update was finished
+
+    def is_out_of(self, patience: int) -> bool:
+        """Return whether the stage ends early; the patience may change when a run is continued."""
+        return 0 < patience <= self.waited
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values as JSON values, without `evaluation_due` if false, which earlier versions do not know."""

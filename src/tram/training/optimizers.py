@@ -138,6 +138,11 @@ def freeze(model: nn.Module, frozen: str | tuple[str, ...], new: Container[str])
     if frozen == "base":
         contexts = {id(p) for module in model.modules() if isinstance(module, Context) for p in module.parameters()}
         chosen = {name for name, p in model.named_parameters() if name not in new and id(p) not in contexts}
+        if not chosen:
+            raise InputError(
+                "finetune.freeze: base freezes no parameter, because none is loaded; "
+                "set finetune.start to a model, or freeze: none"
+            )
     elif isinstance(frozen, tuple):
         matches = {pattern: fnmatch.filter(names, pattern) for pattern in frozen}
         if unused := [pattern for pattern, matched in matches.items() if not matched]:

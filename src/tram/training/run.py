@@ -40,13 +40,12 @@ def train(config: Config) -> Path:
             nonlocal lock
             lock = stack.enter_context(locked(config.output))
             require_same_data(config, data)
-            remember_config(config)
-            if not exists(config.output / DATA):
-                write_json(config.output / DATA, {"key": data.key})
-
             for stage in stages:
                 if not finished(config, stage):
                     check_stage(config, stage, data)
+            remember_config(config)  # after the checks: what they refuse may be corrected
+            if not exists(config.output / DATA):
+                write_json(config.output / DATA, {"key": data.key})
 
         on_main(accelerator, begin)
         for stage in stages:
@@ -67,7 +66,7 @@ def start_of(config: Config, stage: TrainConfig) -> Path | None:
     first, second = stage_folder(config, stage), config.output / "finetune"
     if not isinstance(stage, FinetuneConfig) and exists(second) and not last_update(first, stage)[1]:
         raise InputError(
-            f"{second}: was finetuned from the first stage as it was before its updates were raised; "
+            f"{second}: was finetuned from the first stage as it was before its updates or its patience were raised; "
             "remove it or choose another output folder"
         )
     if str(stage.start) == "nothing":
@@ -114,7 +113,9 @@ def last_update(folder: Path, stage: TrainConfig) -> tuple[int | None, bool]:
     checkpoints = Checkpoints(folder / "checkpoints").all()
     for checkpoint in reversed(checkpoints):
         try:
-            return checkpoint.update, checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+            if checkpoint.update >= stage.updates:
+                return checkpoint.update, True
+            return checkpoint.update, checkpoint.load().standing.is_out_of(stage.patience)
         except InputError:  # damaged: use the one before
             continue
     return (checkpoints[-1].update if checkpoints else None), False

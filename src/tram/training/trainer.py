@@ -80,7 +80,8 @@ class Trainer:
         self.data = data
         self.folder = folder
         self.lock = lock  # of the run's folder, checked before each checkpoint
-        self.held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
+        held = data.split("held") if data.splits.get("held", {}).get("sentences") else None
+        self.held = held if held is not None and held.has_labels else None
         watches_text = self.held and stage.watch == "bleu"  # read now: a damaged file must not end the training later
         self.held_text = data.held_text() if watches_text else []
         self.accelerator = make_accelerator()
@@ -168,6 +169,8 @@ class Trainer:
             say(f"new: {', '.join(summary(self.new)) or 'none'}; loaded: {', '.join(summary(loaded))}")
         if frozen := sum(value.numel() for value in self.model.parameters() if not value.requires_grad):
             say(f"{frozen:,} parameters are frozen")
+        if self.held is None:
+            say("no sentence pair is held out: the last update is the best, without patience and average")
         for line in (*self.stage.describe(), *self.warnings):
             say(line)
         if self.standing.update:
@@ -261,7 +264,7 @@ class Trainer:
             standing.best, standing.best_update, standing.waited = watched, standing.update, 0
         else:
             standing.waited += 1
-        standing.ended = bool(self.stage_config.patience) and standing.waited >= self.stage_config.patience
+        standing.ended = standing.is_out_of(self.stage_config.patience)
         self.score_note = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in scores.items())
         return scores
 
@@ -293,7 +296,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
-        for name, value in self.model.named_parameters():
+        for name, value in weights(self.model).items():
             if not all_within(value, LARGEST):  # such a model would be refused when it is loaded
                 raise self.diverged(f"a value of `{name}`", float(value.abs().amax()))
         position = self.stage.join_tensors(from_all(self.stage.tensors()))
@@ -370,6 +373,7 @@ class Trainer:
         except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
             raise self.checkpoints.at(contents.standing.update).refusal(part, error) from None
         self.standing = contents.standing.model_copy()
+        self.standing.ended = self.standing.is_out_of(self.stage_config.patience)
 
     def finish(self, say: Callable[[str], None]) -> None:
         """Write a model folder with the best weights, or with the mean of the last ones if that is better."""

@@ -114,6 +114,8 @@ class DocumentRun:
                 if document is not None:
                     task = self._task(next(numbers), document)
                     self.remarks.split += task.sentences.split
+                    if task.state is not None and any(task.state is each.state for each in tasks.values()):
+                        raise InputError("two documents have the same state; give each its own, such as state.fork()")
                     if task.done:  # it has no sentence
                         finished.append(task)
                     else:

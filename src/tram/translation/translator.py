@@ -48,7 +48,7 @@ from tram.translation.documents import (
 from tram.translation.engines.base import Engine, weight_versions
 from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
-from tram.translation.limits import check_search, check_special_ids, check_speculation
+from tram.translation.limits import check_device, check_search, check_special_ids, check_speculation, check_types
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -76,6 +76,7 @@ class Translator:
         engine: Engine | None = None,
         speculate: int = 1,
     ) -> None:
+        check_types(model=(model, Transformer), text=(text, TextPipeline | None), engine=(engine, Engine | None))
         self.model = model.eval()
         self.engine = TorchEngine(model) if engine is None else engine
         self._text = text
@@ -120,6 +121,7 @@ class Translator:
         with the same result; large models are faster with 3 or 4.
         """
         check_engine(engine, precision or "float32", threads)
+        check_device(device, dtype)
         if path is None and not SHIPPED.exists():
             raise InputError("this tram ships without a model; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
@@ -152,6 +154,7 @@ class Translator:
 
     def save(self, path: Path | str, precision: Precision = "float32") -> None:
         """Write a model folder that `load` reads; `int8`: with rounded weights, a quarter of the size."""
+        check_engine("auto", precision)
         (save_int8 if precision == "int8" else save_model)(self.model, path, self._text)
 
     @property
@@ -291,6 +294,7 @@ class Translator:
         return run.as_finished(self._protected(documents, verbatim))
 
     def _protected(self, documents: Iterable[list[str]], verbatim: VerbatimRules | None) -> Iterator[SpannedDocument]:
+        check_types(verbatim=(verbatim, VerbatimRules | None))
         sentinels = verbatim is not None and self.copies_sentinels()
         return (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
 
@@ -327,6 +331,7 @@ class Translator:
 
         min_share: see `align_words`.
         """
+        check_pairs(sources, targets)
         return align_words(self, sources, targets, words, min_share)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
@@ -341,18 +346,20 @@ class Translator:
                 if translation:
                     state.history = self.units.remember(state.history, Pair(ids, translation))
             pairs = []  # there is nothing else to read
-        for block in self._blocks_to_read(pairs, state.state):
-            self._read_block(block, state)
+        after = state.state
+        for block in self._blocks_to_read(pairs, after):
+            after = self._read_block(block, after)
+        state.state = after  # only now: after an error, nothing has been read
         state.sentences += len(sentences)
 
-    def _read_block(self, block: list[tuple[Ids, Ids]], state: DocumentState) -> None:
-        """Read parts of sentences and their translations in one pass."""
+    def _read_block(self, block: list[tuple[Ids, Ids]], state: State) -> State:
+        """Return the state after reading parts of sentences and their translations in one pass."""
         device = self.model.device
         with torch.inference_mode():
             sources = document_ids([[self.special.source(s) for s, _ in block]]).to(device)
             # The last parts of a split sentence may have no translation: they do not change the target state
             targets = document_ids([[self.special.decoder_input(t) if t else [] for _, t in block]]).to(device)
-            state.state = self.model.forced_decode(sources, targets, state.state).state
+            return self.model.forced_decode(sources, targets, state).state
 
     def check_reach(self, sentences: int, state: State, name: str) -> None:
         """Refuse a document that is too long for a context that reads it as a whole; `name` names it in the error."""
@@ -402,8 +409,8 @@ class Translator:
         """Return the n best translations of every sentence, without context, best first; n at most the beam."""
         self._check_settings()
         check_sentences(sentences, "sentences")
-        if not 1 <= n <= self.beam:
-            raise InputError(f"{n} translations need a beam of at least {n}, not {self.beam}; give a larger beam")
+        if not isinstance(n, int) or not 1 <= n <= self.beam:
+            raise InputError(f"{n!r} translations need a beam of at least {n}, not {self.beam}; give a larger beam")
         parts = self.split(sentences)
         Remarks(split=parts.split).warn()
         translations = parts.join(search_parts(self, parts, advance), n)

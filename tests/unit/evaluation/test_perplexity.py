@@ -113,6 +113,19 @@ def test_pairs_with_an_empty_side_do_not_count(translator: Translator) -> None:
     assert found == pytest.approx(perplexities(translator, SOURCES[:1], GOLD[:1], GOLD[:1]), rel=1e-10)
 
 
+def test_that_of_a_model_that_diverged_is_a_large_number(prepared: Path) -> None:
+    diverged = translator_with(None, prepared)
+    with torch.no_grad():
+        diverged.model.tokens.weight.mul_(1e5)
+    assert 1e300 < perplexities(diverged, SOURCES, GOLD, OTHER)["none"] < math.inf
+
+
+def test_truncated_sentences_are_counted(translator: Translator) -> None:
+    long = [" ".join(["Der alte Müller wartet."] * 20)]
+    with pytest.warns(UserWarning, match="1 target sentences were truncated to 62 subwords"):
+        perplexities(translator, [["The old miller waits."]], [long], [["Der Müller."]])
+
+
 def test_a_sentence_model_has_one_perplexity(prepared: Path) -> None:
     translator = translator_with(None, prepared)
     found = perplexities(translator, SOURCES, GOLD, OTHER)

@@ -31,6 +31,7 @@ from tram.model.folder import (
     load_model,
     load_tensors,
     load_weights,
+    save_int8,
     save_model,
     weights,
 )
@@ -80,6 +81,19 @@ def test_a_model_does_not_replace_a_folder_with_other_files(other: str, model_fo
         save_model(Transformer(TINY, 23), model_folder)
     assert contents(model_folder) == before
     assert (model_folder / other).exists()
+
+
+@pytest.mark.parametrize("save_folder", [save_model, save_int8])
+def test_a_loaded_model_does_not_change_with_its_file(save_folder: Callable[..., None], tmp_path: Path) -> None:
+    """As when `cp` writes a new model into the folder of a running service."""
+    save_folder(Transformer(TINY, 23), tmp_path)
+    model = load_model(tmp_path)
+    before = {name: value.clone() for name, value in weights(model).items()}
+    with (tmp_path / WEIGHTS).open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(size // 2)
+        file.write(bytes(size - size // 2))
+    assert all(torch.equal(value, before[name]) for name, value in weights(model).items())
 
 
 def test_whoever_may_read_the_folder_may_read_its_weights(model_folder: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tram.config import MemoryConfig, ModelConfig
 from tram.data.batches import document_ids
+from tram.errors import InputError
 from tram.model.packing import Layout
 from tram.model.quantised import quantised
 from tram.model.transformer import Transformer
@@ -343,3 +344,12 @@ def test_the_environment_may_choose_the_kernels(monkeypatch: pytest.MonkeyPatch)
 def test_layers_too_wide_for_int8_sums_are_left_to_torch() -> None:
     model = Transformer(ModelConfig(d_model=2, heads=1, feed_forward=2**17, encoder_layers=1, decoder_layers=1), 9)
     assert "wider than 65,536" in (why_unsupported(model) or "")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_that_gets_another_data_type_is_refused(dtype: torch.dtype) -> None:
+    model = random_model("memory")
+    engine = NativeEngine(model)
+    model.to(dtype)
+    with pytest.raises(InputError, match="the model was changed, and it runs float32"):
+        engine.encode(sentences(model, [[5]]))

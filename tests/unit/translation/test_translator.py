@@ -1,5 +1,6 @@
 """The translator: one translation for each sentence, whatever stands beside it; nothing lost of long input."""
 
+import itertools
 import re
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from conftest import TINY, Done, made_up, refused
 from helpers import END, make_translator
@@ -285,12 +287,72 @@ def test_wrong_arguments_are_one_sentence(call: Callable[[Any], object], memory:
         call(translator if memory else without_memory(translator))
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda t: Translator(t.model, "folder"), "text: is of type str; give TextPipeline"),
+        (lambda t: Translator(t.model, t.text, engine="native"), "engine: is of type str; give Engine"),
+        (lambda t: t.translate(["Tea!"], verbatim={"tea": "Tee"}), "verbatim: is of type dict; give VerbatimRules"),
+        (lambda t: VerbatimRules(glossary={"tea": float("nan")}), "nan: is no term or translation"),
+        (lambda t: VerbatimRules(glossary={"tea": " "}), "' ': is no term or translation"),
+        (lambda t: VerbatimRules(keep="tea"), "keep is a tuple of terms"),
+        (lambda t: t.save("model", precision="int4"), "precision 'int4': give one of"),
+        (lambda t: Translator.load("model", device="gpu"), "device gpu: this machine"),
+        (lambda t: Translator.load("model", dtype="float16"), "dtype 'float16': give one of torch.float32"),
+        (lambda t: Translator.load("model", dtype=torch.int64), "dtype torch.int64: give one of"),
+        (lambda t: t.n_best(["Tea!"], 1.5), "1.5 translations need a beam"),
+        (lambda t: t.align(["Tea!"], ["Tee!", "Kaffee!"]), "1 source and 2 target sentences"),
+    ],
+)
+def test_what_a_type_checker_would_find_is_one_sentence(
+    call: Callable[[Any], object], words: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=re.escape(words)):
+        call(make_translator(prepared))
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_documents_with_one_state_are_refused(prepared: Path) -> None:
+    """As of `states=[state] * 2`; one after the other, they may share it."""
+    translator = make_translator(prepared)
+    state = translator.start()
+    with pytest.raises(InputError, match=r"two documents have the same state; give each its own"):
+        list(translator.translate_documents([SENTENCES[:3], SENTENCES[3:]], states=[state] * 2))
+    assert state.sentences == 0
+    for document in (SENTENCES[:3], SENTENCES[3:]):
+        list(translator.translate_documents([document], states=[state]))
+    assert state.sentences == len(SENTENCES)
+
+
+def test_an_error_in_the_middle_of_reading_leaves_the_state(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the same sentences can be read again."""
+    translator = make_translator(prepared)
+    state, expected = translator.start(), translator.start()
+    pairs = [SENTENCES * 4, SENTENCES * 4]  # several blocks
+    read, blocks = translator.model.forced_decode, itertools.count()
+
+    def full(*arguments: Any) -> Any:
+        if next(blocks) == 1:
+            raise MemoryError
+        return read(*arguments)
+
+    monkeypatch.setattr(translator.model, "forced_decode", full)
+    with pytest.raises(MemoryError):
+        translator.read(*pairs, state)
+    translator.read(*pairs, state)
+    translator.read(*pairs, expected)
+    tensors = expected.state.tensors()
+    assert all(torch.equal(value, tensors[name]) for name, value in state.state.tensors().items())
+    assert state.sentences == expected.sentences
+
+
 def test_a_reference_is_a_list_of_sentences(prepared: Path) -> None:
     with pytest.raises(InputError, match="reference of document 1"):
         list(make_translator(prepared).translate_documents([["A house."]], history="gold", gold=["Ein Haus."]))  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("value", [0, -1, 10**9, 1.5, "5", None])
+@pytest.mark.parametrize("value", [0, -1, 10**9, 1.5, "5", None, True])
 @pytest.mark.parametrize("name", ["beam", "batch"])
 def test_sizes_of_the_search_have_bounds(name: str, value: object, prepared: Path) -> None:
     translator = make_translator(prepared)
@@ -316,6 +378,20 @@ def test_weights_that_change_change_the_fingerprint(prepared: Path) -> None:
     assert translator.fingerprint != before
     with pytest.raises(InputError, match="belongs to the model"):
         translator.translate(["A small fox sings."], state=state)
+
+
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_replaced_values_of_a_weight_change_fingerprint_and_translation(
+    engine: str, prepared: Path, tmp_path: Path
+) -> None:
+    make_translator(prepared).save(tmp_path / "model")
+    translator = Translator.load(tmp_path / "model", engine=engine)
+    translator.guards = False
+    before, translations = translator.fingerprint, translator.translate(SENTENCES)
+    values = parameters_to_vector(translator.model.parameters()).detach()
+    vector_to_parameters(values.flip(0), translator.model.parameters())
+    assert translator.fingerprint != before
+    assert translator.translate(SENTENCES) != translations
 
 
 @pytest.mark.parametrize("engine", ["torch", "auto"])

@@ -187,7 +187,8 @@ def merge(values: Tensor, ids: Tensor, base: Tensor, wanted: int) -> Candidates:
 def weight_versions(model: torch.nn.Module) -> list[int]:
     """Return what changes when a weight of the model is replaced or changed in place; asked for at every sentence.
 
-    Buffers count too: int8 matrices are some. Written for speed: of each weight its identity and its version.
+    Buffers count too: int8 matrices are some. Written for speed: of each weight its identity, its version, and where
+    its values are, which `module.half()` and `vector_to_parameters` change alone. `weight.data.mul_(…)` is not seen.
     """
     found: list[int] = []
     modules = [model]
@@ -195,7 +196,6 @@ def weight_versions(model: torch.nn.Module) -> list[int]:
         for weights in (module._parameters, module._buffers):
             for weight in weights.values():
                 if weight is not None:
-                    found.append(id(weight))
-                    found.append(0 if weight.is_inference() else weight._version)
+                    found += id(weight), 0 if weight.is_inference() else weight._version, weight.data_ptr()
         modules += [part for part in module._modules.values() if part is not None]
     return found

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tram.errors import InputError
 from tram.model.contexts.memory import Memory
 from tram.model.packing import Layout
 from tram.model.quantised import is_quantised
@@ -69,6 +70,8 @@ class NativeEngine(Engine):
         versions = weight_versions(self.model)
         packed = self._packed
         if packed is None or packed[1] != versions:
+            if (reason := why_unsupported(self.model)) is not None:
+                raise InputError(f"engine native: the model was changed, and {reason}; make a new Translator of it")
             settings = (self.precision, self.threads, self.kernels, self.rescoring)
             packed = self._packed = NativeModel(self.model, *settings), versions
         return packed[0]
