@@ -98,7 +98,7 @@ class VerbatimRules:
         """Terms with their fixed translations by their first word in lower case, longer ones first."""
         contents: dict[str, str | None] = {**dict.fromkeys(self.keep), **self.glossary}
         result: dict[str, list[tuple[str, str | None]]] = {}
-        for term in sorted(contents, key=len, reverse=True):
+        for term in sorted(contents, key=lambda term: (-len(term), term.islower())):  # `File` has an entry of its own
             start = TERM_START.match(term)
             if start:
                 result.setdefault(start[0].lower(), []).append((term, contents[term]))
