@@ -7,6 +7,7 @@
 Reading a folder never uses the network.
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,7 +167,18 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
         raise InputError(f"{path}: is not readable as JSON ({error}); use another copy of the model") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: is not a JSON object; use another copy of the model")
+    if not is_encodable(value):
+        raise InputError(f"{path}: contains a lone surrogate; use another copy of the model")
     return value
+
+
+def is_encodable(value: Any) -> bool:
+    """Return whether the strings of a JSON value can be written to a file; lone surrogates cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return False
+    return True
 
 
 def read_licence(card: Path) -> str | None:

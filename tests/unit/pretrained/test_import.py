@@ -474,6 +474,19 @@ def test_a_vocabulary_in_which_two_pieces_are_one_is_refused(marian: Path, tmp_p
         import_hf(str(marian), tmp_path / "out")
 
 
+def test_names_with_a_lone_surrogate_are_refused(marian: Path, tmp_path: Path) -> None:
+    """They could not be written into the model folder."""
+    config, vocabulary = marian / "tokenizer_config.json", marian / "vocab.json"
+    good = config.read_text()
+    change(config, eos_token="\ud800")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: contains a lone surrogate"):
+        import_hf(str(marian), tmp_path / "out")
+    config.write_text(good)
+    change(vocabulary, **{">>\ud800<<": 7})
+    with pytest.raises(InputError, match=r"vocab\.json is not a vocabulary"):
+        import_hf(str(marian), tmp_path / "out")
+
+
 def test_an_origin_that_names_no_family_is_not_exported(marian: Path, tmp_path: Path) -> None:
     import_hf(str(marian), tmp_path / "out")
     replace_origin(tmp_path / "out", "config.json", b'{"model_type": "t5"}')
