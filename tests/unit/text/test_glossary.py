@@ -59,3 +59,9 @@ def test_terms_match_whole_words_and_their_case(tmp_path: Path, text: str, found
         write(tmp_path, "memory\tspeicher\nmemory cell\tzelle\nTram\tBahn\niOS\nfile\tdatei\nFile\tAkte\n")
     )
     assert [span.content for span in find_spans(text, rules)] == found
+
+
+@pytest.mark.parametrize("term", ["Müller", "Mu\u0308ller"])
+def test_terms_match_however_accents_are_encoded(term: str, tmp_path: Path) -> None:
+    rules = read_glossary(write(tmp_path, f"{term}\tMiller\n"))
+    assert [span.content for span in find_spans("Müller, Mu\u0308ller", rules)] == ["Miller", "Miller"]
