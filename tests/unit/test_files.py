@@ -312,7 +312,7 @@ def test_a_file_of_terabytes_is_not_read(tmp_path: Path) -> None:
         read_json(tmp_path / "file")
 
 
-@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":', b"\xff", b"", b"1" * 5000])
+@pytest.mark.parametrize("data", [b"[" * 100_000, b'{"a":', b"\xff", b"", b"1" * 5000, b'[{"a": 1, "a": 2}]'])
 def test_text_that_is_not_json_is_a_value_error(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(ValueError, match=r"\w"):

@@ -53,15 +53,26 @@ def translate(
     """Translate documents with a model, or return the cached translations."""
     path = None
     if cache is not None:
-        path = cache / f"{fingerprint([content_fingerprint(folder / WEIGHTS), sources, beam])}.json"
-        if path.exists():
-            return list(read_json(path))
+        model = [content_fingerprint(folder / name) for name in (WEIGHTS, "config.yaml")]  # which names the text.json
+        path = cache / f"{fingerprint([model, sources, beam])}.json"
+        if (cached := _cached(path)) is not None:
+            return cached
     translator = Translator.load(folder, beam=beam)
     with plain_warnings(), Progress(f"translating: {name}", sum(map(len, sources)), "sentences") as progress:
         translations = list(translator.translate_documents(sources, progress.advance))
     if path is not None:
-        write_json(path, translations)
+        write_json(path, {"translations": translations, "checksum": fingerprint(translations)})
     return translations
+
+
+def _cached(path: Path) -> list[list[str]] | None:
+    """Return the translations of a file of the cache; None if there is none or it is damaged."""
+    try:
+        about = read_json(path)
+        translations: list[list[str]] = about["translations"]
+        return translations if fingerprint(translations) == about["checksum"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def score_json(score: Score) -> dict[str, Any]:

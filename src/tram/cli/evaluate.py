@@ -60,6 +60,7 @@ def evaluate(
     from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
+    from tram.files import fingerprint
     from tram.progress import Progress, plain_warnings
 
     check_outputs([hypothesis, json_path], [source, reference, baseline])
@@ -77,7 +78,7 @@ def evaluate(
         compat=authors(compat, translator.text),
     )
     table = scores_table(results)
-    value: dict[str, Any] = {"systems": results_json(results)}
+    value: dict[str, Any] = {"systems": results_json(results), "documents": fingerprint([sources, gold])}
     if perplexity:
         with (
             plain_warnings(),

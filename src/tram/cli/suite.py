@@ -76,20 +76,22 @@ def contrast(
     """
     from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
     from tram.evaluation.suite import ContrastiveItem, read_items
+    from tram.files import fingerprint
 
     check_outputs([json_path], [suite, baseline])
     items = read_items(suite)
     contrastive = [item for item in items if isinstance(item, ContrastiveItem)]
     if not contrastive and history not in {None, History.generated}:
         raise InputError(f"--history {history}: {suite} has no translations of its contexts; use generated")
-    control = None if baseline is None else read_results(baseline)
+    about = {"suite": str(suite), "model": str(options.model or "tram"), "context": context.value}
+    about["suite_fingerprint"] = fingerprint([item.model_dump(mode="json") for item in items])
+    control = None if baseline is None else read_results(baseline, about)
     translator = load_translator(options)
     with plain_warnings():
         if contrastive:
             table, value = _contrastive(translator, contrastive, history or History.gold, context)
         else:
             table, value = _generative(translator, items, context)
-    about = {"suite": str(suite), "model": str(options.model or "tram"), "context": context.value}
     value = {**about, "beam": translator.beam, **value}
     if control is not None:
         documents = [getattr(item, "document", None) for item in items]
@@ -162,10 +164,11 @@ def context_measures(
     """Compute the context measures of `tram evaluate`: return their tables, and their values for JSON."""
     from tram.evaluation.comparison import compare_address, differences_json, differences_table, read_address
     from tram.evaluation.measures import chosen, measure, translations_by_context
+    from tram.files import fingerprint
     from tram.progress import Progress
 
     measures = chosen(names, translator.text)
-    control = None if baseline is None else read_address(baseline)
+    control = None if baseline is None else read_address(baseline, fingerprint([sources, references]))
     kinds = tuple(dict.fromkeys(_kinds(SuiteContext.own) + _kinds(context))) if measures else ()
     sentences = (len(kinds) - 1) * sum(map(len, sources)) if translator.has_context else 0
     with plain_warnings(), Progress("other contexts", sentences, "sentences", hidden=sentences < 1) as progress:

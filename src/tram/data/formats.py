@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from tram.data.text_files import COMPRESSION_SUFFIXES, Lines, without_compression_suffix
 from tram.errors import InputError
-from tram.files import is_file
+from tram.files import is_file, parse_json
 
 Sides = Literal["source", "target", "both"]
 
@@ -309,8 +309,8 @@ class JsonLines(Format):
 
     def _parse(self, lines: Lines, number: int, line: str, sides: Sides) -> ParsedDocument:
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            value = parse_json(line)
+        except ValueError as error:
             lines.refuse(number, f"is not JSON ({error}); write one complete object per line")
         if not isinstance(value, dict):
             lines.refuse(number, 'is not an object; write {"id": ..., "source": [...], "target": [...]}')

@@ -45,6 +45,8 @@ class _Judged(BaseModel):
 
 class _Results(BaseModel):
     items: list[_Judged]
+    suite_fingerprint: str | None = None  # of its items; missing in results of earlier versions
+    context: str | None = None
 
 
 Count = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -73,20 +75,40 @@ class _Measures(BaseModel):
 
 class _Evaluation(BaseModel):
     measures: _Measures
+    documents: str | None = None  # fingerprint of the sources and references; missing in results of earlier versions
 
 
-def read_results(path: Path | str) -> dict[str, Any]:
-    """Read a result of `tram contrast --json`."""
+def read_results(path: Path | str, about: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Read a result of `tram contrast --json`.
+
+    about: `suite_fingerprint` and `context` of the result that it is to be compared with; refuse another suite, or the
+    judgements of another context.
+    """
     value = _read_json(path, "tram contrast SUITE --json")
-    if _fits(value, _Results):
-        return dict(value)
-    raise InputError(f"{path}: is not a result of `tram contrast`; write it with `tram contrast SUITE --json`")
+    if not _fits(value, _Results):
+        raise InputError(f"{path}: is not a result of `tram contrast`; write it with `tram contrast SUITE --json`")
+    if about is not None:
+        if _differ(value.get("suite_fingerprint"), about["suite_fingerprint"]):
+            raise InputError(f"{path}: is a result on another suite; run `tram contrast` on one suite with both models")
+        # With all contexts, the judgement of an item is that with its own one.
+        contexts = ["own" if each == "all" else each for each in (value.get("context"), about["context"])]
+        if _differ(*contexts):
+            raise InputError(
+                f"{path}: is a result with the context `{contexts[0]}`, not `{contexts[1]}`; "
+                "run `tram contrast` with the same --context for both models"
+            )
+    return dict(value)
 
 
-def read_address(path: Path | str) -> dict[str, Any]:
-    """Read the form of address from a result of `tram evaluate --json`."""
+def read_address(path: Path | str, documents: str | None = None) -> dict[str, Any]:
+    """Read the form of address from a result of `tram evaluate --json`.
+
+    documents: the fingerprint of the sources and references, to refuse a result on others.
+    """
     value = _read_json(path, "tram evaluate SOURCE REFERENCE --json")
     if _fits(value, _Evaluation):
+        if _differ(value.get("documents"), documents):
+            raise InputError(f"{path}: is a result on other documents; evaluate both models on the same files")
         return dict(value["measures"]["address"])
     raise InputError(f"{path}: has no form of address; write it with `tram evaluate --measures address --json`")
 
@@ -97,6 +119,11 @@ def _fits(value: Any, kind: type[BaseModel]) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    """Return whether two results say that they are about different things; those of earlier versions do not say it."""
+    return None not in (one, other) and one != other
 
 
 def _read_json(path: Path | str, command: str) -> Any:

@@ -9,12 +9,13 @@ pronouns of address, results by form are reported, too: then *dir* counts like *
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from tram.evaluation.address import form_of
 from tram.evaluation.contexts import CONTEXTS, ContextOf, translate_contexts
@@ -37,9 +38,17 @@ class ExpectedItem(BaseModel):
     rule: str | None = None
     document: str | None = None
 
+    @field_validator("source", "expected")
+    @classmethod
+    def _is_not_blank(cls, text: str, info: ValidationInfo) -> str:
+        if not text.strip():
+            raise ValueError(f"has an empty {info.field_name!r}; fill it in or remove the item")
+        return text.strip() if info.field_name == "expected" else text
+
     def right(self, translation: str) -> bool:
-        """Return whether a translation contains the expected word."""
-        return re.search(rf"(?<!\w){re.escape(self.expected)}(?!\w)", translation, re.IGNORECASE) is not None
+        """Return whether a translation contains the expected word, however its accents are encoded."""
+        expected, text = (unicodedata.normalize("NFC", each) for each in (self.expected, translation))
+        return re.search(rf"(?<!\w){re.escape(expected)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tram.errors import InputError
 from tram.evaluation.agreement import AgreementItem
 from tram.evaluation.contexts import others
 from tram.evaluation.expected import ExpectedItem
-from tram.files import exists
+from tram.files import exists, parse_json
 
 AnyItem = TypeVar("AnyItem", bound=BaseModel)
 SHIPPED = Path(__file__).parent / "suites"
@@ -110,9 +110,12 @@ def _read(path: Path, kind: type[AnyItem]) -> list[AnyItem]:
     for number, line in lines:
         if line and not line.isspace():
             try:
+                parse_json(line)  # pydantic takes the last value of a key that appears twice
                 items.append(kind.model_validate_json(line, strict=True))
             except ValidationError as error:
                 lines.refuse(number, _problem(error, kind))
+            except ValueError as error:
+                lines.refuse(number, f"is not JSON ({error}); write one whole object per line")
     if not items:
         raise InputError(
             f"{path}: has no items; give a suite of `tram synthetic` or `tram suite`, or one in the same format"

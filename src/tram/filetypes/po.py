@@ -126,16 +126,24 @@ def _entries(name: str, text: str, unescape: Callable[[str], str]) -> Iterator[_
         elif keyword or (line.startswith('"') and key):
             if keyword:
                 key = keyword[1]
+                if key in entry.texts:
+                    raise _invalid(name, text, start, f"a second {key} in one entry")
                 entry.start = start if not entry.texts else entry.start
                 entry.first = start + len(match[0]) - len(match[0].lstrip()) if not entry.targets else entry.first
             string = STRING.match(line, line.index('"'))
             if string is None:
-                number = text.count("\n", 0, start) + 1
-                raise InputError(f"{name}:{number}: has a string without an end; check it with `msgfmt --check`")
+                raise _invalid(name, text, start, "a string without an end")
             entry.texts[key] = entry.texts.get(key, "") + unescape(string[0].rstrip()[1:-1])
             entry.end = start + len(match[0].rstrip())
+        elif line:  # the second line of a comment, for example
+            raise _invalid(name, text, start, "a line that belongs to no entry")
     if entry.texts:
         yield entry
+
+
+def _invalid(name: str, text: str, start: int, problem: str) -> InputError:
+    line = text.count("\n", 0, start) + 1
+    return InputError(f"{name}:{line}: has {problem}; check it with `msgfmt --check`")
 
 
 class _PoDocument(FileDocument):

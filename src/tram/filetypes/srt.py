@@ -28,15 +28,17 @@ class _SrtDocument(SubtitleDocument):
 
     def write(self, translations: Translations) -> bytes:
         """Return the file, after a check that it still has the same cues."""
-        srt = load("srt", self.decoded.name)
+        name = self.decoded.name
         written = super().write(translations)
         try:
-            cues = list(srt.parse(decode(self.decoded.name, written, self.decoded.encoding).text))
-        except srt.SRTParseError:
-            cues = []
-        before = list(srt.parse(self.decoded.text))
-        if [(c.index, c.start, c.end) for c in cues] != [(c.index, c.start, c.end) for c in before]:
-            raise InputError(f"{self.decoded.name}: a translation looks like the timing of a cue; translate it by hand")
+            after = _matches(name, decode(name, written, self.decoded.encoding).text)
+        except InputError:
+            after = []
+        numbers, numbers_before = (
+            [cue.group(1, 2, 3) for cue in cues] for cues in (after, _matches(name, self.decoded.text))
+        )
+        if numbers != numbers_before:
+            raise InputError(f"{name}: a translation looks like the timing of a cue; translate it by hand")
         return written
 
 
@@ -48,21 +50,39 @@ def read(name: str, content: bytes, options: ReadOptions) -> FileDocument:
     if endless := ENDLESS_NUMBER.search(text):
         line = text.count("\n", 0, endless.start()) + 1
         raise InputError(f"{name}:{line}: has a number of 200 digits or more; correct the cue there")
-    try:
-        subtitles = list(srt.parse(text))
-    except (srt.SRTParseError, srt.TimestampParseError, ValueError, OverflowError) as error:
-        start = getattr(error, "expected_start", 0)
-        raise InputError(
-            f"{name}:{text.count(chr(10), 0, start) + 1}: is not valid SRT; correct the cue there"
-        ) from None
-    if not subtitles:
+    matches = _matches(name, text)
+    if not matches:
         raise InputError(f"{name}: has no cue; is it a subtitle file?")
     cues = []
-    for match, subtitle in zip(srt.SRT_REGEX.finditer(text), subtitles, strict=True):
-        items = list(_items(text, *match.span(5)))
-        cues.append(make_cue(items, subtitle.start.total_seconds(), subtitle.end.total_seconds()))
+    for match in matches:
+        try:
+            begin, stop = (srt.srt_timestamp_to_timedelta(match[group]).total_seconds() for group in (2, 3))
+        except OverflowError:
+            raise _invalid(name, text, match.start()) from None
+        cues.append(make_cue(list(_items(text, *match.span(5))), begin, stop))
     known = [cue for cue in cues if cue is not None]
     return _SrtDocument(decoded, known, options.source_language, lambda new: new)
+
+
+def _matches(name: str, text: str) -> list[re.Match[str]]:
+    """Return the cues of a text.
+
+    The library's `parse` looks for cues behind a broken one, in quadratic time if there are many blanks.
+    """
+    pattern: re.Pattern[str] = load("srt", name).SRT_REGEX
+    matches: list[re.Match[str]] = []
+    end = 0
+    while match := pattern.match(text, end):
+        matches.append(match)
+        end = match.end()
+    if end < len(text):
+        raise _invalid(name, text, end)
+    return matches
+
+
+def _invalid(name: str, text: str, start: int) -> InputError:
+    line = text.count("\n", 0, start) + 1
+    return InputError(f"{name}:{line}: is not valid SRT; correct the cue there")
 
 
 def _items(text: str, start: int, end: int) -> Iterator[Item]:

@@ -5,6 +5,7 @@ Nothing else changes but the target language, where the file has none or repeats
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -123,11 +124,20 @@ def _is_doubtful(translations: Sequence[Translation | None]) -> bool:
 
 def _segments(original: Element, target: Element) -> list[tuple[Element, Element]]:
     """Return the segments of a unit whose target has the same ones; each may be translated or not."""
-    sources, targets = (
-        {child.attributes.get("mid", ""): child for child in element.walk() if is_segment(child)}
-        for element in (original, target)
-    )
-    return [(sources[mid], targets[mid]) for mid in sources] if sources.keys() == targets.keys() else []
+    sources, targets = (_numbered(element) for element in (original, target))
+    return [(sources[key], targets[key]) for key in sources] if sources.keys() == targets.keys() else []
+
+
+def _numbered(element: Element) -> dict[tuple[str, int], Element]:
+    """Return the segments of an element by their ids, and by their places where several have the same one."""
+    found: dict[tuple[str, int], Element] = {}
+    counts: Counter[str] = Counter()
+    for child in element.walk():
+        if is_segment(child):
+            mid = child.attributes.get("mid", "")
+            found[mid, counts[mid]] = child
+            counts[mid] += 1
+    return found
 
 
 def _place(source: str, original: Element, target: Element | None) -> tuple[str, str, int, int]:

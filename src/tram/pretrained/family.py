@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 from tram.config import ModelConfig, checked
 from tram.errors import InputError
-from tram.files import bytes_fingerprint
+from tram.files import bytes_fingerprint, is_file
 from tram.pretrained.hub import EXTRA, ModelFiles
 from tram.text.languages import short_code
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import Origin, PretrainedText, SearchDefaults, SubwordFiles, Template
 from tram.text.special_ids import PAD
-from tram.text.subwords import SHIFT
+from tram.text.subwords import SHIFT, raising_panics
+from tram.text.tokenizer_file import check_file
 from tram.yaml_files import short_repr
 
 TOKENIZER = "tokenizer.json"
@@ -95,7 +96,7 @@ def search_defaults(files: ModelFiles) -> SearchDefaults:
     beam, penalty = files.generation("num_beams"), files.generation("length_penalty")
     return SearchDefaults(
         beam=beam if type(beam) is int and 1 <= beam <= 1000 else None,  # not a bool
-        length_penalty=float(penalty) if isinstance(penalty, int | float) and abs(penalty) <= 10 else None,
+        length_penalty=float(penalty) if type(penalty) in (int, float) and abs(penalty) <= 10 else None,
     )
 
 
@@ -210,7 +211,9 @@ def load_tokenizer(files: ModelFiles) -> Any:
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        with warnings.catch_warnings(action="ignore"):
+        if is_file(path := files.folder / TOKENIZER):
+            check_file(path.read_bytes())
+        with warnings.catch_warnings(action="ignore"), raising_panics():
             return AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
     except Exception as error:  # transformers raises many kinds for missing and damaged files
         if not (files.folder / TOKENIZER).exists() and any(files.folder.glob("*.model")) and not _has_protobuf():

@@ -7,6 +7,7 @@
 Reading a folder never uses the network.
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,8 +57,11 @@ class ModelFiles:
 
     def flag(self, key: str, default: bool) -> bool:
         """Return a boolean of config.json."""
-        value = self.config.get(key, default)
-        return default if value is None else bool(value)
+        value = self.config.get(key)
+        value = default if value is None else value
+        if not isinstance(value, bool):
+            raise self.refusal(key, f"is {value!r}, where true or false is needed; use another copy of the model")
+        return value
 
     def generation(self, key: str) -> Any:
         """Return a generation setting from generation_config.json or, if absent, from config.json."""
@@ -159,11 +163,22 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
         if required:
             raise InputError(f"{path}: is missing; give the folder of a Hugging Face model") from None
         return {}
-    except (OSError, ValueError):
-        raise InputError(f"{path}: is not readable as JSON; use another copy of the model") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: is not readable as JSON ({error}); use another copy of the model") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: is not a JSON object; use another copy of the model")
+    if not is_encodable(value):
+        raise InputError(f"{path}: contains a lone surrogate; use another copy of the model")
     return value
+
+
+def is_encodable(value: Any) -> bool:
+    """Return whether the strings of a JSON value can be written to a file; lone surrogates cannot."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return False
+    return True
 
 
 def read_licence(card: Path) -> str | None:

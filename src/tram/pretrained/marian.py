@@ -5,13 +5,13 @@ such as `>>deu<<`; some models have a vocabulary for each side. The tokeniser's 
 because transformers does not apply it either.
 """
 
-import json
 import re
 from typing import Any
 
 from tram.errors import InputError
+from tram.files import parse_json
 from tram.pretrained.family import Family, banned_ids, check_fit, check_token, pretrained_text
-from tram.pretrained.hub import ModelFiles
+from tram.pretrained.hub import ModelFiles, is_encodable
 from tram.text.languages import UNDETERMINED, short_code
 from tram.text.pipeline import TextPipeline
 from tram.text.pretrained import SubwordFiles, Template
@@ -63,10 +63,11 @@ SPECIAL_TOKENS = {"eos_token": "</s>", "pad_token": "<pad>"}  # keys of the toke
 def read_vocabulary(files: ModelFiles, content: bytes) -> dict[str, int]:
     """Return the pieces of a vocabulary file with their ids."""
     try:
-        value: Any = json.loads(content)
-    except (ValueError, RecursionError):
+        value: Any = parse_json(content)
+    except ValueError:
         value = None
-    if not isinstance(value, dict) or UNKNOWN not in value or not all(isinstance(n, int) for n in value.values()):
+    is_vocabulary = isinstance(value, dict) and UNKNOWN in value and all(isinstance(n, int) for n in value.values())
+    if not is_vocabulary or not is_encodable(value):
         raise InputError(
             f"{files.folder}: {VOCABULARY} is not a vocabulary with {UNKNOWN}; use another copy of the model"
         )

@@ -1,13 +1,15 @@
 """Refusals: a status and a sentence for the client."""
 
+from tram.errors import one_line
+
 
 class Problem(Exception):
     """A request that is refused: its HTTP status, and one sentence for the client."""
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
-        super().__init__(message)
+        self.message = one_line(message)  # it may repeat what the client sent
+        super().__init__(self.message)
         self.status = status
-        self.message = message
         self.retry_after = retry_after
 
 

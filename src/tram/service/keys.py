@@ -22,6 +22,7 @@ from pydantic import Field
 from tram.config import Section, checked
 from tram.errors import InputError
 from tram.service.errors import KeyProblem, Problem, QuotaExceeded, too_long
+from tram.service.texts import Text
 from tram.yaml_files import read_yaml
 
 SHORTEST_KEY = 16
@@ -46,7 +47,7 @@ class Limits(Section):
 
 class _Key(Limits):
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    key: str = ""
+    key: Text = ""
     sha256: str = ""
 
 

@@ -1,6 +1,5 @@
 """Requests as existing clients send them: fields from JSON, a form, multipart or the query; the key; the client."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from tram.files import parse_json
 from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service
@@ -78,8 +78,8 @@ async def _form(form: FormData, query: dict[str, Any], repeated: tuple[str, ...]
 
 async def _json(request: Request) -> dict[str, Any]:
     try:
-        values = json.loads(await request.body())
-    except (ValueError, RecursionError):
+        values = parse_json(await request.body())
+    except ValueError:
         raise Problem(400, "Invalid JSON format") from None
     if not isinstance(values, dict):
         raise Problem(400, "Invalid JSON format")

@@ -4,7 +4,6 @@
 the folder `origin` beside text.json. This module is independent of model families; `tram.pretrained` fills it in.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tram.errors import InputError
-from tram.files import MAX_TEXT, bytes_fingerprint, regular_file
+from tram.files import MAX_TEXT, bytes_fingerprint, parse_json, regular_file
 from tram.text.languages import find_language, short_code
 from tram.text.sentencepieces import SentencePieces
 from tram.text.special_ids import PAD, SpecialIds
@@ -49,7 +48,7 @@ class SubwordFiles(Data):
         try:
             if self.kind == "tokenizer":
                 return TokenizerFile(files[self.model], self.rows)
-            vocabulary = json.loads(files[self.vocabulary or ""])
+            vocabulary = parse_json(files[self.vocabulary or ""])
             if not _is_vocabulary(vocabulary, self.rows):
                 raise InputError(f"{where}: {self.vocabulary} is not a vocabulary of {self.rows} ids; {AGAIN}")
             return SentencePieces(files[self.model], vocabulary, self.rows, self.special)
@@ -177,5 +176,6 @@ def _is_vocabulary(value: Any, rows: int) -> bool:
     return (
         isinstance(value, dict)
         and UNKNOWN in value
-        and all(isinstance(number, int) and 0 <= number < rows for number in value.values())
+        and all(type(number) is int and 0 <= number < rows for number in value.values())
+        and len(set(value.values())) == len(value)  # else one of two pieces would be read as the other one
     )

@@ -4,7 +4,8 @@ The last two are `ForeignSubwords`: they read files of other libraries and shift
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from tram.errors import InputError
@@ -12,6 +13,17 @@ from tram.text.bpe import check_unicode
 
 SHIFT = 1  # tram's ids are those of a foreign vocabulary plus 1, because 0 is padding
 UNKNOWN = "<unk>"
+
+
+@contextmanager
+def raising_panics() -> Iterator[None]:
+    """Turn a panic of the library tokenizers, which is no `Exception`, into a RuntimeError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # it cannot be imported
+            raise
+        raise RuntimeError(str(error)) from None
 
 
 class Subwords(Protocol):
@@ -60,7 +72,8 @@ class ForeignSubwords(ABC):
         """Return the ids of many texts, without special ids."""
         check_unicode(texts)
         try:
-            return [[number + SHIFT for number in ids] for ids in self._encode(texts)]
+            with raising_panics():
+                return [[number + SHIFT for number in ids] for ids in self._encode(texts)]
         except Exception as error:  # a bare one if the model has no token for what is unknown, for example
             problem = " ".join(str(error).split())[:200]
             raise InputError(

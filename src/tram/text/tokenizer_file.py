@@ -6,14 +6,23 @@
 Special tokens such as `</s>` or a language code in a text are treated as text.
 """
 
+import re
 from collections.abc import Iterable
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel
 
-from tram.text.subwords import SHIFT, ForeignSubwords
+from tram.text.subwords import SHIFT, ForeignSubwords, raising_panics
 
+# Where a merge does not fit this prefix, the library ends the process. BART, mBART-50 and NLLB have none.
+PREFIX = re.compile(rb'"continuing_subword_prefix"\s*:\s*"[^"]')
 BYTE_LEVEL_SPACE = "Ġ"  # how byte-level BPE writes the space before a word
+
+
+def check_file(content: bytes) -> None:
+    """Refuse a tokenizer.json with a setting that can end the process."""
+    if PREFIX.search(content):
+        raise ValueError("`continuing_subword_prefix` is not supported")
 
 
 class TokenizerFile(ForeignSubwords):
@@ -22,7 +31,9 @@ class TokenizerFile(ForeignSubwords):
     def __init__(self, file: bytes, rows: int) -> None:
         super().__init__(rows)
         self.file = file
-        self._tokenizer = Tokenizer.from_buffer(file)
+        check_file(file)
+        with raising_panics():
+            self._tokenizer = Tokenizer.from_buffer(file)
         if (largest := max(self._tokenizer.get_vocab().values(), default=-1)) >= rows:
             raise ValueError(f"it has the id {largest:,}, the model's table has {rows:,} rows")
         self._tokenizer.no_truncation()

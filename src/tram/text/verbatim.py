@@ -105,8 +105,11 @@ class VerbatimRules:
     def terms(self) -> dict[str, list[tuple[str, str | None]]]:
         """Terms with their fixed translations by their first word in lower case, longer ones first."""
         contents: dict[str, str | None] = {**dict.fromkeys(self.keep), **self.glossary}
+        for term, fixed in list(contents.items()):  # a text may encode accents in another way
+            for form in ("NFC", "NFD"):
+                contents.setdefault(unicodedata.normalize(form, term), fixed)
         result: dict[str, list[tuple[str, str | None]]] = {}
-        for term in sorted(contents, key=len, reverse=True):
+        for term in sorted(contents, key=lambda term: (-len(term), term.islower())):  # `File` has an entry of its own
             start = TERM_START.match(term)
             if start:
                 result.setdefault(start[0].lower(), []).append((term, contents[term]))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tram.data.units import Pair
 from tram.errors import InputError
-from tram.files import regular_file, replacing
+from tram.files import bytes_fingerprint, fingerprint, regular_file, replacing
 from tram.model.state import Ragged, State
 from tram.model.tensors import LARGEST, all_within
 
@@ -45,7 +45,7 @@ class DocumentState:
         stored = self.state | _history_tensors(self.history)
         tensors = {name: value.detach().cpu().contiguous().clone() for name, value in stored.tensors().items()}
         about = {"version": str(VERSION), "model": self.model, "sentences": str(self.sentences)}
-        return save(tensors, metadata=about)
+        return save(tensors, metadata=about | {"checksum": _checksum(tensors, about)})
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "the state") -> Self:
@@ -56,6 +56,9 @@ class DocumentState:
             about = json.loads(data[8 : 8 + size])["__metadata__"]
             if (version := int(about["version"])) > VERSION:
                 raise InputError(f"{name}: is a state of version {version}, this tram reads {VERSION}; update tram")
+            checksum = about.pop("checksum", None)  # states of earlier versions have none
+            if checksum is not None and checksum != _checksum(tensors, about):
+                raise ValueError
             model, sentences = str(about["model"]), int(about["sentences"])
             stored = State.from_tensors(tensors)
             state = stored.only(name for name in stored.units if name != HISTORY)
@@ -82,6 +85,11 @@ class DocumentState:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); give a state that `save` wrote") from None
         return cls.from_bytes(data, str(path))
+
+
+def _checksum(tensors: dict[str, Tensor], about: dict[str, str]) -> str:
+    """Return twelve digits that identify a state, to notice damage that leaves valid numbers."""
+    return bytes_fingerprint(save(tensors) + fingerprint(about).encode())
 
 
 def _history_tensors(history: list[Pair]) -> State:

@@ -129,6 +129,7 @@ def test_a_model_translates_the_same_documents_once(monkeypatch: pytest.MonkeyPa
     for name in ("one", "copy", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(b"weights" if name != "other" else b"others")
+        (tmp_path / name / "config.yaml").touch()
     sources = [["a b", "c d"], ["e f"]]
     cache = tmp_path / "translations"
     first = translate("one", tmp_path / "one", sources, 1, cache)
@@ -137,6 +138,23 @@ def test_a_model_translates_the_same_documents_once(monkeypatch: pytest.MonkeyPa
     for name, texts, beam in (("other", sources, 1), ("one", sources[:1], 1), ("one", sources, 2)):
         translate(name, tmp_path / name, texts, beam, cache)
     assert len(loaded) == 4
+    (tmp_path / "copy" / "config.yaml").write_text("text: of another pipeline")
+    translate("copy", tmp_path / "copy", sources, 1, cache)
+    assert loaded[4:] == [("copy", 1)]
+
+
+@pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: text.replace("a", "z"), lambda _: "[]"])
+def test_damaged_translations_are_made_again(
+    damage: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(scoring.Translator, "load", lambda *_, **__: Parrot(Path("2")))
+    for name in ("model.safetensors", "config.yaml"):
+        (tmp_path / name).touch()
+    cache = tmp_path / "translations"
+    first = translate("one", tmp_path, [["a b"]], 1, cache)
+    (file,) = cache.iterdir()
+    file.write_text(damage(file.read_text()))
+    assert translate("one", tmp_path, [["a b"]], 1, cache) == first
 
 
 def test_the_command_trains_every_placement_once_and_reads_existing_models(

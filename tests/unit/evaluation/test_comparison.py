@@ -138,3 +138,28 @@ def test_a_file_that_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
         read_results(tmp_path / "missing.json")
     path.write_text(json.dumps(results([True])))
     assert read_results(path) == results([True])
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"suite_fingerprint": "another", "context": "own"}, "on another suite"),
+        ({"suite_fingerprint": "this", "context": "none"}, "with the context `none`, not `own`"),
+    ],
+)
+def test_a_result_on_something_else_of_equal_size_is_refused(tmp_path: Path, about: dict[str, str], words: str) -> None:
+    """Before the work: nobody would see it in the differences."""
+    path, this = tmp_path / "results.json", {"suite_fingerprint": "this", "context": "all"}
+    path.write_text(json.dumps(results([True]) | about))
+    with pytest.raises(InputError, match=rf"results\.json: is a result {words}"):
+        read_results(path, this)
+    for same in ({}, this, this | {"context": "own"}):  # results of earlier versions do not say what they are on
+        path.write_text(json.dumps(results([True]) | same))
+        assert read_results(path, this)["items"] == results([True])["items"]
+
+
+def test_a_form_of_address_on_other_documents_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps({"measures": {"address": address([T])}, "documents": "others"}))
+    with pytest.raises(InputError, match=r"scores\.json: is a result on other documents"):
+        read_address(path, "these")

@@ -22,6 +22,9 @@ def item(expected: str, rule: str | None = None, context: tuple[str, ...] = ("a"
         ("du", "Du, komm!", True),
         ("du", "", False),
         ("a.b", "axb", False),
+        (" dir ", "Ich helfe dir.", True),
+        ("fu\u0308r", "Für dich.", True),
+        ("für", "Fu\u0308r dich.", True),
     ],
 )
 def test_the_expected_word_must_be_there_as_a_whole_word(expected: str, translation: str, right: bool) -> None:

@@ -51,6 +51,7 @@ def test_additional_fields_are_allowed(tmp_path: Path) -> None:
     [
         ("{", ["not JSON", "whole object"]),
         ("[1]", ["no object"]),
+        (json.dumps(GOOD)[:-1] + ', "source": "another one"}', ["not JSON", "'source' appears twice"]),
         (json.dumps({key: value for key, value in GOOD.items() if key != "reference"}), ["no 'reference'"]),
         (json.dumps(GOOD | {"target_context": []}), ["1 sentences in 'source_context' and 0", "its translation"]),
         (json.dumps(GOOD | {"contrastive": []}), ["'contrastive'", "at least one wrong translation"]),

@@ -35,6 +35,8 @@ def test_the_kind_of_a_suite_shows_in_its_items(tmp_path: Path, item: dict[str, 
         (AGREEMENT, {"antecedent": "lamp"}, "no 'source_context'; an item needs source_context, source and antecedent"),
         (AGREEMENT, EXPECTED, "wrong 'source_context'"),
         (EXPECTED, EXPECTED | {"expected": ""}, "wrong 'expected'"),
+        (EXPECTED, EXPECTED | {"expected": " "}, "an empty 'expected'"),
+        (EXPECTED, EXPECTED | {"source": "\t"}, "an empty 'source'"),
         (EXPECTED, EXPECTED | {"source": 3}, "wrong 'source'"),
     ],
 )

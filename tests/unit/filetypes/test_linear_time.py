@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from growth import growth
+from tram.errors import InputError
 from tram.filetypes import ReadOptions
 from tram.filetypes.registry import read_bytes
 from tram.filetypes.translate import by_sentences, translate_document
@@ -104,5 +105,18 @@ def test_a_translation_takes_linear_time(name: str) -> None:
         file = content(size)
         options = ReadOptions("en", "de")
         return lambda: translate_document(read_bytes("f", file, format, options), by_sentences(upper_case, RULES))
+
+    assert growth(work, 300) < 10
+
+
+def test_a_broken_cue_is_refused_in_linear_time() -> None:
+    def work(size: int) -> Callable[[], object]:
+        file = cue("a\n\n2\n00:00:20,000 -->" + " " * size)
+
+        def read() -> None:
+            with pytest.raises(InputError, match=r"f:5: is not valid SRT"):
+                read_bytes("f", file, "srt")
+
+        return read
 
     assert growth(work, 300) < 10

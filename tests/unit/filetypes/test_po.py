@@ -85,7 +85,13 @@ def test_line_ends_and_encodings_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ['msgid "a"\nmsgid "b"\n', 'msgid "a" b"\nmsgstr ""\n', "hello\n", 'msgid "a"\n', 'msgid "a\nmsgstr ""\n']
+    "wrong",
+    [
+        *('msgid "a"\nmsgid "b"\n', 'msgid "a" b"\nmsgstr ""\n', "hello\n", 'msgid "a"\n', 'msgid "a\nmsgstr ""\n'),
+        '#, fuzzy\n#| msgid "old"\n"er"\nmsgid "a"\nmsgstr "b"\n',  # the second line of a comment
+        'msgid "a"\n"b"\n#, fuzzy\nmsgid "c"\nmsgstr "d"\n',  # would be translated as one message
+        'msgid "a"\nmsgid_plural b"\nmsgstr[0] "c"\n',
+    ],
 )
 def test_a_wrong_file_is_refused(wrong: str) -> None:
     with pytest.raises(InputError, match=r"x\.po.*msgfmt"):

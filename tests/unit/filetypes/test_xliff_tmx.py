@@ -122,6 +122,15 @@ def test_segments_of_a_unit_are_translated_or_kept_one_by_one() -> None:
     assert marks.format("ONE.", "TWO.").encode() in translated("x.xlf", copied.format(marks.format("One.", "Two.")))
 
 
+@pytest.mark.parametrize("mid", ["", ' mid="1"'])
+def test_segments_with_one_id_or_none_are_all_translated(mid: str) -> None:
+    marks = f'<mrk mtype="seg"{mid}>{{}}</mrk> <mrk mtype="seg"{mid}>{{}}</mrk>'
+    unit = f"<source>One. Two.</source><seg-source>{marks.format('One.', 'Two.')}</seg-source>"
+    content = f"<xliff version='1.2'><file><trans-unit>{unit}<target>{{}}</target></trans-unit></file></xliff>"
+    assert marks.format("ONE.", "TWO.").encode() in translated("x.xlf", content.format(marks.format("", "")))
+    assert marks.format("Eins.", "TWO.").encode() in translated("x.xlf", content.format(marks.format("Eins.", "")))
+
+
 def test_spans_that_are_not_translated_are_copied() -> None:
     source = '<source>A <sm id="m" translate="no"/>Left <pc id="1">alone</pc><em startRef="m"/> b &x;.</source>'
     content = f"<!DOCTYPE xliff SYSTEM 'x.dtd'><xliff version='2.0'><file><unit><segment>{source}"

@@ -241,6 +241,8 @@ def test_what_tram_cannot_compute_is_refused_by_its_key(marian: Path, tmp_path: 
         "num_experts": 8,
         "d_model": "wide",
         "eos_token_id": [0, 1],
+        "scale_embedding": "false",
+        "tie_word_embeddings": 0,
     }.items():
         config.write_text(original)
         change(config, **{key: value})
@@ -430,6 +432,59 @@ def test_tokeniser_files_that_do_not_fit_the_model_are_refused(originals: dict[s
     translator = Translator.load(tmp_path / "out")
     with pytest.raises(InputError, match="cannot split a text into subwords"):
         translator.translate(["A fox."])
+
+
+@pytest.mark.parametrize("prefix", ["x", "longer than a piece"])
+def test_a_tokeniser_at_which_its_library_panics_is_refused(
+    prefix: str, originals: dict[str, Path], tmp_path: Path
+) -> None:
+    """A panic is no `Exception`; with some prefixes it ends the process."""
+    nllb = copied(originals["nllb"], tmp_path / "foreign")
+    import_hf(str(nllb), tmp_path / "out", "en", "de")
+    tokeniser = json.loads((nllb / "tokenizer.json").read_text())
+    normaliser = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+    prefixed = tokeniser["model"] | {"continuing_subword_prefix": prefix}
+    for damaged in (tokeniser | {"normalizer": normaliser}, tokeniser | {"model": prefixed}):
+        content = json.dumps(damaged).encode()
+        (nllb / "tokenizer.json").write_bytes(content)
+        with pytest.raises(InputError, match="its tokeniser cannot be loaded"):
+            import_hf(str(nllb), tmp_path / "again", "en", "de")
+        replace_origin(tmp_path / "out", "tokenizer.json", content)
+        with pytest.raises(InputError, match=r"tokenizer\.json cannot be read as a tokeniser"):
+            Translator.load(tmp_path / "out")
+    replace_origin(
+        tmp_path / "out",
+        "tokenizer.json",
+        json.dumps(tokeniser | {"pre_tokenizer": {"type": "FixedLength", "length": 0}}).encode(),
+    )
+    with pytest.raises(InputError, match="cannot split a text into subwords"):
+        Translator.load(tmp_path / "out").translate(["A fox."])
+
+
+def test_a_vocabulary_in_which_two_pieces_are_one_is_refused(marian: Path, tmp_path: Path) -> None:
+    """Without that, a model would translate with the wrong words."""
+    path = marian / "vocab.json"
+    good = path.read_text()
+    one, other = list(json.loads(good))[5:7]
+    change(path, **{one: json.loads(good)[other]})
+    with pytest.raises(InputError, match=r"vocab\.json is not a vocabulary"):
+        import_hf(str(marian), tmp_path / "out")
+    path.write_text(good.replace("{", '{"' + one + '": 7, ', 1))
+    with pytest.raises(InputError, match=r"vocab\.json is not a vocabulary"):
+        import_hf(str(marian), tmp_path / "out")
+
+
+def test_names_with_a_lone_surrogate_are_refused(marian: Path, tmp_path: Path) -> None:
+    """They could not be written into the model folder."""
+    config, vocabulary = marian / "tokenizer_config.json", marian / "vocab.json"
+    good = config.read_text()
+    change(config, eos_token="\ud800")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: contains a lone surrogate"):
+        import_hf(str(marian), tmp_path / "out")
+    config.write_text(good)
+    change(vocabulary, **{">>\ud800<<": 7})
+    with pytest.raises(InputError, match=r"vocab\.json is not a vocabulary"):
+        import_hf(str(marian), tmp_path / "out")
 
 
 def test_an_origin_that_names_no_family_is_not_exported(marian: Path, tmp_path: Path) -> None:

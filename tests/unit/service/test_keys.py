@@ -61,6 +61,7 @@ def test_limits_come_from_the_entry_or_the_defaults(tmp_path: Path) -> None:
         ("keys:\n  - {name: a}\n", "either its `key` or its `sha256`"),
         ("keys:\n  - {name: a, key: short}\n", "shorter than 16"),
         ("keys:\n  - {name: a, sha256: abc}\n", "64 hexadecimal"),
+        (f'keys:\n  - {{name: a, key: "{KEY}\\ud800"}}\n', "a lone surrogate"),
         (f"keys:\n  - {{name: a, key: {KEY}}}\n  - {{name: b, key: {KEY}}}\n", "the same as an earlier one"),
         (f"keys:\n  - {{name: a, key: {KEY}, request: 3}}\n", "unknown key"),
         ("- a\n", "contains no settings"),

@@ -209,3 +209,10 @@ def test_a_port_in_use_is_refused_in_one_sentence() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(InputError, match=rf"^127.0.0.1:{port}: cannot be listened on \(Address already in use\);"):
             listen("127.0.0.1", port)
+
+
+def test_a_refusal_is_one_short_line_whatever_the_client_sent() -> None:
+    problem = Problem(400, f"language {'x' * 100_000}\n\x1b[2J is not supported")
+    assert problem.message == str(problem)
+    assert len(problem.message) < 2000
+    assert problem.message.isprintable()

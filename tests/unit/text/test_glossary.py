@@ -51,8 +51,17 @@ def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:
         ("Tram, tram and TRAM", ["Bahn"]),  # an entry with a capital matches only as it is written
         ("a memory cell", ["zelle"]),  # the longest
         ("iOS and IOS", ["iOS"]),
+        ("file File FILE", ["datei", "Akte", "DATEI"]),  # an entry that is written so goes before one that is cased
     ],
 )
 def test_terms_match_whole_words_and_their_case(tmp_path: Path, text: str, found: list[str]) -> None:
-    rules = read_glossary(write(tmp_path, "memory\tspeicher\nmemory cell\tzelle\nTram\tBahn\niOS\n"))
+    rules = read_glossary(
+        write(tmp_path, "memory\tspeicher\nmemory cell\tzelle\nTram\tBahn\niOS\nfile\tdatei\nFile\tAkte\n")
+    )
     assert [span.content for span in find_spans(text, rules)] == found
+
+
+@pytest.mark.parametrize("term", ["Müller", "Mu\u0308ller"])
+def test_terms_match_however_accents_are_encoded(term: str, tmp_path: Path) -> None:
+    rules = read_glossary(write(tmp_path, f"{term}\tMiller\n"))
+    assert [span.content for span in find_spans("Müller, Mu\u0308ller", rules)] == ["Miller", "Miller"]

@@ -60,6 +60,16 @@ def test_a_file_is_as_large_after_many_sentences_as_before_the_first(state: Docu
     assert (tmp_path / "first").stat().st_size == (tmp_path / "later").stat().st_size
 
 
+def test_damage_that_leaves_valid_numbers_is_noticed(state: DocumentState, tmp_path: Path) -> None:
+    """Otherwise the rest of the document would be translated after another memory, or numbered otherwise."""
+    data = state.to_bytes()
+    changed = [data.replace(b'"sentences":"4"', b'"sentences":"5"'), data[:-1] + bytes([data[-1] ^ 1])]
+    for number, damaged in enumerate(changed):
+        assert damaged != data
+        (tmp_path / f"{number}").write_bytes(damaged)
+        refused(tmp_path / f"{number}", "damaged")
+
+
 def test_a_fork_shares_nothing(state: DocumentState) -> None:
     fork = state.fork()
     before = {name: unit["M"].clone() for name, unit in state.state.units.items()}
