@@ -18,7 +18,6 @@ import secrets
 import shutil
 import stat
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.errors import InputError
+from tram.json_text import parse_json
 
 if sys.platform != "win32":
     import fcntl
@@ -379,23 +379,6 @@ def read_text(path: Path, largest: int = MAX_TEXT) -> str:
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file; whatever is wrong with the text is a ValueError."""
     return parse_json(read_text(path))
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Return the value of JSON text; whatever is wrong with it, deep nesting too, is a ValueError."""
-    try:
-        return json.loads(text, object_pairs_hook=_once_each)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; refuse a key that appears twice, of which `json` would silently drop the first value."""
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} appears twice")
-    return values
 
 
 # Errors, text and JSON.

@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "tram"
 # Packages in one row do not import each other.
 ROWS = [
-    {"errors"},
+    {"errors", "json_text"},
     {"files", "progress", "measuring", "signals"},
     {"yaml_files"},
     {"config"},

@@ -23,7 +23,8 @@ from tram.config import Config, checked
 from tram.data.text_files import Lines
 from tram.errors import InputError
 from tram.evaluation.significance import Values
-from tram.files import parse_json, regular_file
+from tram.files import regular_file
+from tram.json_text import parse_json
 from tram.yaml_files import read_yaml
 
 if TYPE_CHECKING:

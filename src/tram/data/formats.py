@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from tram.data.text_files import COMPRESSION_SUFFIXES, Lines, without_compression_suffix
 from tram.errors import InputError
-from tram.files import is_file, parse_json
+from tram.files import is_file
+from tram.json_text import parse_json
 
 Sides = Literal["source", "target", "both"]
 

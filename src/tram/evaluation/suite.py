@@ -17,7 +17,8 @@ from tram.errors import InputError
 from tram.evaluation.agreement import AgreementItem
 from tram.evaluation.contexts import others
 from tram.evaluation.expected import ExpectedItem
-from tram.files import exists, parse_json
+from tram.files import exists
+from tram.json_text import parse_json
 
 AnyItem = TypeVar("AnyItem", bound=BaseModel)
 SHIPPED = Path(__file__).parent / "suites"

@@ -18,7 +18,8 @@ from torch import Tensor
 from tram.config import ModelConfig
 from tram.config.units import WindowUnit
 from tram.errors import InputError
-from tram.files import parse_json, replacing_folder
+from tram.files import replacing_folder
+from tram.json_text import parse_json
 from tram.model.folder import find_model, load_parameters, load_tensors, load_text, parameter_shapes, read_model_file
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder

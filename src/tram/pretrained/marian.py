@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from tram.errors import InputError
-from tram.files import parse_json
+from tram.json_text import parse_json
 from tram.pretrained.family import Family, banned_ids, check_fit, check_token, pretrained_text
 from tram.pretrained.hub import ModelFiles, is_encodable
 from tram.text.languages import UNDETERMINED, short_code

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from tram.files import parse_json
+from tram.json_text import parse_json
 from tram.service.errors import Problem
 from tram.service.keys import Client
 from tram.service.service import Service

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tram.config import Config, TrainConfig
-from tram.files import MAX_TEXT, exists, parse_json, regular_file, write_text
+from tram.files import MAX_TEXT, exists, regular_file, write_text
+from tram.json_text import parse_json
 from tram.training.checkpoints import Standing
 
 
