@@ -23,7 +23,7 @@ import numpy as np
 from tram.data.arrays import PARTS, VERSION, PreparedData, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.workers import Workers
-from tram.errors import InputError
+from tram.errors import InputError, write_problem
 from tram.files import (
     check_folder_writable,
     checksums,
@@ -35,7 +35,6 @@ from tram.files import (
     remove,
     replacing,
     write_json,
-    write_problem,
 )
 from tram.progress import Progress
 from tram.text.bpe import BPE
@@ -166,8 +165,8 @@ def _prepare(
         "dev": _documents(tokenised_dev),
     }
     splits = _encode(cache, documents, pipeline, workers)
-    _write_raw(cache / "held.jsonl", _select(_raw(train, settings), held_out, True))
-    _write_raw(cache / "dev.jsonl", _raw(dev, settings))
+    write_parallel(cache / "held.jsonl", None, _select(_raw(train, settings), held_out, True), format="jsonl")
+    write_parallel(cache / "dev.jsonl", None, _raw(dev, settings), format="jsonl")
     return {
         "text": pipeline.fingerprint,
         "vocabulary": pipeline.vocabulary,
@@ -209,11 +208,10 @@ def _identity(pairs: Sequence[FilePair]) -> list[Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
+    with suppress(OSError, ValueError, InputError):
         about = read_json(path)
-    except (OSError, ValueError, InputError):
-        return {}
-    return about if isinstance(about, dict) else {}
+        return about if isinstance(about, dict) else {}
+    return {}
 
 
 # First pass: tokenise.
@@ -430,11 +428,6 @@ def _select(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator
     return (document for number, document in enumerate(documents) if (number in numbers) == inside)
 
 
-def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
-    """Write the unprocessed text of a split, against which its translations are scored."""
-    write_parallel(path, None, documents, format="jsonl")
-
-
 def _files(splits: Iterable[str], text: TextPipeline) -> list[str]:
     """Return the names of the files of a prepared folder, without `prepared.json`."""
     arrays = [f"{split}.{part}.npy" for split in splits for part in PARTS]
@@ -451,5 +444,7 @@ def _install(cache: Path, out: Path, about: dict[str, Any]) -> None:
         flush_to_disk(cache / name)
         (out / name).parent.mkdir(exist_ok=True)
         os.replace(cache / name, out / name)
+    for folder in {(out / name).parent for name in names}:  # `out`, and that of a tokeniser's files
+        flush_to_disk(folder)
     write_json(out / "prepared.json", about)
     remove(cache)

@@ -327,7 +327,8 @@ def _load_int8(about: ModelFile, path: Path) -> Transformer:
     """Return the model of an int8 folder, without a float32 copy of its matrices at any time."""
     with _WithoutValues():
         model = Transformer(about.model, about.vocabulary)
-    tensors = load_tensors(path)
+    # Copies: a mapped file that another program overwrites would change or end what the model computes
+    tensors = {name: value.clone() for name, value in load_tensors(path).items()}
     for name, value in tensors.items():
         if value.is_floating_point() == (name + SCALE in tensors):
             kind = "int8" if name + SCALE in tensors else "floating-point"

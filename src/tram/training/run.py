@@ -9,7 +9,7 @@ from typing import Any
 
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
-from tram.errors import InputError
+from tram.errors import InputError, UnreadableError
 from tram.files import Lock, exists, has_checksum, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
@@ -114,6 +114,8 @@ def last_update(folder: Path, stage: TrainConfig) -> tuple[int | None, bool]:
     for checkpoint in reversed(checkpoints):
         try:
             return checkpoint.update, checkpoint.update >= stage.updates or checkpoint.load().standing.ended
+        except UnreadableError:
+            raise
         except InputError:  # damaged: use the one before
             continue
     return (checkpoints[-1].update if checkpoints else None), False
@@ -123,6 +125,8 @@ def written_model(folder: Path) -> tuple[int | None, str | None]:
     """Return after which update the model of a stage was written, and the checksum of its weights; None: unknown."""
     try:
         about = dict(read_json(folder / FINISHED))
+    except UnreadableError:
+        raise
     except (OSError, ValueError, TypeError, InputError):  # of an earlier version, or damaged
         return None, None
     update, checksum = about.get("update"), about.get("checksum")
