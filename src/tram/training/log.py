@@ -57,7 +57,8 @@ class Metrics:
 
     def __exit__(self, *_: object) -> None:
         if self.active:
-            self._file.close()
+            with writing(self.path):
+                self._file.close()
         if self._board is not None:
             self._board.close()
 
