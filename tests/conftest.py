@@ -144,6 +144,19 @@ def file_limit() -> Callable[[int], AbstractContextManager[None]]:
     return _file_limit
 
 
+@contextmanager
+def no_open_files() -> Iterator[None]:
+    """Inside, no file can be opened, whoever asks: as many are open as the process may have."""
+    free = os.dup(0)
+    os.close(free)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     """Twelve training documents and two for dev."""

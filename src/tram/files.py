@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tram.errors import InputError
+from tram.errors import InputError, UnreadableError, write_problem
 from tram.json_text import parse_json
 
 if sys.platform != "win32":
@@ -47,12 +47,12 @@ def replacing(path: Path) -> Iterator[Path]:
     Yields `path` itself if it is a device, a pipe or a file that is open already (/dev/stdout).
     """
     if writes_through(path):
-        with _problems_of(path):
+        with writing(path):
             yield path
         return
-    with _problems_of(path):
+    with writing(path):
         target = _target(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         mode = _mode(target)
         temporary, lock = _create(target, 0o666 if mode is None else mode)
         try:
@@ -71,9 +71,9 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder, which replaces the folder `path` at the end."""
-    with _problems_of(path):
+    with writing(path):
         target = _target(path, folder=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         mode = _mode(target)
         temporary, lock = _create(target, None)
         try:
@@ -82,18 +82,20 @@ def replacing_folder(path: Path) -> Iterator[Path]:
             for folder, _, names in os.walk(temporary, topdown=False):
                 for place in (*(Path(folder) / name for name in names), Path(folder)):
                     flush_to_disk(place)
-            _exchange(temporary, target)
+            old = _exchange(temporary, target)
         except BaseException:
             remove(temporary)
             raise
         finally:
             os.close(lock)
         flush_to_disk(target.parent)
+        if old is not None:  # only now: after a power cut, the name must not lead to a folder that is half removed
+            remove(old)
 
 
 def check_writable(path: Path) -> None:
     """Refuse a file that could not be written later, before the work for it begins."""
-    with _problems_of(path):
+    with writing(path):
         if writes_through(path):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -103,16 +105,26 @@ def check_writable(path: Path) -> None:
 
 def check_folder_writable(path: Path) -> None:
     """Refuse a folder that could not be written later; `path` need not exist yet."""
-    with _problems_of(path):
+    with writing(path):
         target = _target(path, folder=True)
         _probe(target / "probe" if target.is_dir() else target)
 
 
 def _probe(target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     probe, lock = _create(target, 0o600)
-    os.close(lock)
-    probe.unlink(missing_ok=True)
+    try:
+        os.close(lock)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, unless they exist, and wait until their names are on the disk."""
+    new = [] if folder.is_dir() else [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in new:
+        flush_to_disk(each.parent)
 
 
 def writes_through(path: Path) -> bool:
@@ -128,7 +140,7 @@ def writes_through(path: Path) -> bool:
 
 
 @contextmanager
-def _problems_of(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn errors of the file system into a sentence about `path`."""
     try:
         yield
@@ -200,11 +212,11 @@ def _clean(target: Path) -> None:
                 os.close(descriptor)
 
 
-def _exchange(temporary: Path, target: Path) -> None:
-    """Put a folder in the place of another one, so that a kill at any time leaves one of them."""
+def _exchange(temporary: Path, target: Path) -> Path | None:
+    """Put a folder in the place of another one, so that a kill at any time leaves one of them; return the other one."""
     if not target.exists():
         os.rename(temporary, target)
-        return
+        return None
     if not target.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     if not _exchange_at_once(temporary, target):
@@ -212,7 +224,7 @@ def _exchange(temporary: Path, target: Path) -> None:
         os.rename(target, old)  # after a kill here, _clean renames it back
         os.rename(temporary, target)
         temporary = old
-    remove(temporary)
+    return temporary
 
 
 def _exchange_at_once(one: Path, other: Path) -> bool:
@@ -272,10 +284,10 @@ def locked(folder: Path) -> Iterator[Lock]:
 
     The folder is made if it does not exist, and removed again if it is still empty at the end.
     """
-    with _problems_of(folder):
+    with writing(folder):
         target = _target(folder, folder=True)
         is_new = not target.exists()
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         descriptor = os.open(target, os.O_RDONLY)
     try:
         if _try_lock(descriptor) is False:
@@ -306,35 +318,37 @@ def _try_lock(descriptor: int) -> bool | None:
 
 def exists(path: Path) -> bool:
     """Return whether there is anything at a path; refuse one below a folder that may not be looked into."""
-    with _readable(path):
+    with reading(path):
         return path.exists()
 
 
 def is_file(path: Path) -> bool:
     """Return whether there is a regular file at a path; refuse one below a folder that may not be looked into."""
-    with _readable(path):
+    with reading(path):
         return path.is_file()
 
 
 def is_folder(path: Path) -> bool:
     """Return whether there is a folder at a path; refuse one below a folder that may not be looked into."""
-    with _readable(path):
+    with reading(path):
         return path.is_dir()
 
 
 def names_in(folder: Path) -> list[str]:
     """Return the sorted names of what is in a folder; none if there is no such folder."""
-    with _readable(folder):
+    with reading(folder):
         return sorted(os.listdir(folder)) if folder.is_dir() else []
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the file system into a sentence about `path`, but for a file that does not exist."""
     try:
         yield
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        remedy = "change its permissions" if isinstance(error, PermissionError) else "check the path"
-        raise InputError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
+        raise UnreadableError.of(path, error) from error
 
 
 def check_name(path: Path) -> None:
@@ -373,7 +387,8 @@ def readable_file(path: Path, largest: int | None = None) -> Path:
 
 def read_text(path: Path, largest: int = MAX_TEXT) -> str:
     """Return the text of a regular UTF-8 file; what is not UTF-8 is a ValueError."""
-    return regular_file(path, largest).read_text(encoding="utf-8")
+    with reading(path):
+        return regular_file(path, largest).read_text(encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:
@@ -381,25 +396,7 @@ def read_json(path: Path) -> Any:
     return parse_json(read_text(path))
 
 
-# Errors, text and JSON.
-
-
-def write_problem(path: Path, error: OSError) -> str:
-    """Return one sentence that says why `path` could not be written."""
-    remedies = {
-        errno.ENOSPC: "free some space on the disk and run again",
-        errno.EDQUOT: "free some space in your quota and run again",
-        errno.EMFILE: "raise the limit on open files (ulimit -n) and run again",
-        errno.EFBIG: "raise the limit on file sizes (ulimit -f) and run again",
-        errno.EACCES: "choose another location or change its permissions",
-        errno.EPERM: "choose another location or change its permissions",
-        errno.EROFS: "choose a writable location",
-        errno.ENOTDIR: "part of this path is a file; choose another location",
-        errno.EEXIST: "part of this path is a file; choose another location",
-        errno.ENAMETOOLONG: "choose a shorter name",
-    }
-    reason = error.strerror or str(error)
-    return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another location')}"
+# Text and JSON.
 
 
 def write_text(path: Path, text: str) -> None:
@@ -426,7 +423,7 @@ def bytes_fingerprint(content: bytes) -> str:
 
 def content_fingerprint(path: Path) -> str:
     """Return twelve hexadecimal digits that identify the bytes of a file."""
-    with regular_file(path).open("rb") as file:
+    with reading(path), regular_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
@@ -437,5 +434,6 @@ def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 def has_checksum(path: Path, checksum: object) -> bool:
     """Return whether a file has a checksum; the size is compared first, because a sparse file can have any."""
-    size = regular_file(path).stat().st_size
+    with reading(path):
+        size = regular_file(path).stat().st_size
     return str(checksum).startswith(f"{size} ") and checksum == f"{size} {content_fingerprint(path)}"

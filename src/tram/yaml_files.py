@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tram.errors import InputError
-from tram.files import readable_file
+from tram.files import readable_file, reading
 
 MAX_YAML = 200_000  # characters
 MAX_BITS = 4096  # of an integer
@@ -19,14 +19,14 @@ MAX_BITS = 4096  # of an integer
 def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping that a YAML file contains."""
     try:
-        with readable_file(path).open(encoding="utf-8") as file:
+        with reading(path), readable_file(path).open(encoding="utf-8") as file:
             text = file.read(MAX_YAML + 1)
         if len(text) > MAX_YAML:
             raise InputError(f"{path}: is longer than {MAX_YAML:,} characters; give a YAML config")
         values = parse_yaml(text)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; give the path of a YAML config") from None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise InputError(f"{path}: cannot be read as text ({error}); give a YAML config") from None
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1

@@ -1,7 +1,9 @@
 """What can go wrong in a run, and what it does then: other data, damaged checkpoints, divergence, other settings."""
 
+import copy
 import json
 import math
+import os
 import shutil
 import signal
 import subprocess
@@ -21,7 +23,7 @@ from conftest import TINY, Done, contents, made_up, refused, write_pair
 from tram.config import Config, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
-from tram.errors import InputError, RunError
+from tram.errors import InputError, RunError, UnreadableError
 from tram.files import locked
 from tram.model.folder import WEIGHTS, load_tensors, save_tensors
 from tram.training.checkpoints import Checkpoints
@@ -299,7 +301,7 @@ def test_a_model_that_the_run_did_not_write_is_refused_and_written_again(
 ) -> None:
     config = configure(tmp_path / "run", updates=3, finetune=DOCUMENTS | {"updates": 2})
     train(config)
-    before = [model_of(config.output, stage) for stage in ("train", "finetune")]
+    before = [copy.deepcopy(model_of(config.output, stage)) for stage in ("train", "finetune")]  # not mapped
     write_yaml(tmp_path / "config.yaml", config)
     for stage in ("train", "finetune"):
         path = config.output / stage / "model" / WEIGHTS
@@ -436,6 +438,93 @@ def test_a_damaged_checkpoint_costs_the_average_but_not_the_run(
     assert done.code == 0, done.err
     assert f"warning: the mean of the last 3 checkpoints is not tried: {path}: " in done.err
     assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+@contextmanager
+def unreadable(path: Path) -> Iterator[None]:
+    """Put something in the place of a file whose bytes the system cannot read: its disk, for example, has a fault."""
+    aside = path.with_name("aside")
+    path.rename(aside)
+    path.symlink_to("/proc/self/mem")
+    try:
+        yield
+    finally:
+        aside.replace(path)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize("update", [2, 4])
+def test_a_checkpoint_that_cannot_be_read_now_is_neither_renamed_nor_forgotten(
+    update: int, configure: Configure, tmp_path: Path
+) -> None:
+    """The last one, or the best one."""
+    config = configure(tmp_path, updates=9, checkpoint_every=2)
+    trained_until(config, 4)
+    progress = checkpoints(tmp_path).at(4).folder / "progress.json"
+    progress.write_text(json.dumps(json.loads(progress.read_text()) | {"best": 1.0, "best_update": 2}))
+    (progress.parent / "checksums.json").unlink()
+    with unreadable(checkpoints(tmp_path).at(update).folder / ("checksums.json" if update == 2 else "progress.json")):
+        trainer = trainer_of(config)
+        with pytest.raises(UnreadableError, match=r"json: cannot be read .Input/output error.; check the disk"):
+            trainer.resume()
+    trainer = trainer_of(config)
+    trainer.resume()
+    assert (trainer.standing.update, trainer.standing.best_update) == (4, 2)
+
+
+@needs_proc
+def test_a_checkpoint_that_cannot_be_read_now_does_not_cost_the_average(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the run is finished with another model, which the second stage starts from."""
+    stage = {"updates": 6, "checkpoint_every": 2, "average": 3, "evaluate_every": 6}
+    for name in ("whole", "run"):
+        losses = iter([3.0, 3.0, 2.0] if name == "whole" else [3.0, 3.0, 3.0, 2.0])
+        monkeypatch.setattr(Trainer, "held_loss", lambda _, losses=losses: next(losses))
+        config = configure(tmp_path / name, **stage)
+        if name == "run":
+            trained_until(config, 5)
+            with unreadable(checkpoints(tmp_path / "run").at(2).folder / "checksums.json"):
+                with pytest.raises(UnreadableError, match=r"checksums\.json: cannot be read"):
+                    train(config)
+                assert not (tmp_path / "run" / "train" / "model").exists()
+        train(config)
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+@needs_proc
+def test_a_run_whose_record_of_its_model_cannot_be_read_now_is_not_called_finished(
+    configure: Configure, tmp_path: Path
+) -> None:
+    config = configure(tmp_path / "run", updates=2)
+    train(config)
+    with unreadable(tmp_path / "run" / "train" / "finished.json"), pytest.raises(UnreadableError):
+        train(config)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_the_lines_of_metrics_are_on_the_disk_before_the_checkpoint_after_them(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut, the run continues from the checkpoint and would not write them again."""
+    flushed: list[tuple[str, int]] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append((path.name, path.stat().st_size))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    train(configure(tmp_path, updates=4, checkpoint_every=2, evaluate_every=3))
+    text = (tmp_path / "train" / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    for update in (2, 4):
+        lines = [line for line in text if json.loads(line)["update"] <= update]
+        place = max(n for n, (name, _) in enumerate(flushed) if name.startswith(f".{update:08}."))
+        assert ("metrics.jsonl", len(b"".join(lines))) in flushed[:place]
 
 
 # Frozen parameters.

@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from conftest import no_open_files
 from tram import files
+from tram.data.arrays import _load_array
 from tram.data.text_files import open_text
-from tram.errors import InputError
+from tram.errors import InputError, UnreadableError
 from tram.files import (
     check_writable,
+    content_fingerprint,
+    has_checksum,
     locked,
     names_in,
     read_json,
@@ -25,6 +29,8 @@ from tram.files import (
     replacing_folder,
     write_text,
 )
+from tram.model.tensors import load_tensors, tensor_shapes
+from tram.yaml_files import read_yaml
 
 
 def names(folder: Path) -> set[str]:
@@ -275,6 +281,43 @@ def test_the_file_is_on_the_disk_before_it_gets_its_name_and_the_name_before_the
     assert steps == ["part", temporary.name, "rename", tmp_path.name]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_the_names_of_new_folders_are_on_the_disk_before_the_file(tmp_path: Path, steps: list[str]) -> None:
+    write_text(tmp_path / "a" / "b" / "file", "x")
+    assert set(steps[: steps.index("rename") - 1]) == {tmp_path.name, "a"}
+    steps.clear()
+    with locked(tmp_path / "c"):
+        assert steps == [tmp_path.name]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_replaced_folder_is_removed_when_the_name_of_the_new_one_is_on_the_disk(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    rmtree = files.shutil.rmtree
+    monkeypatch.setattr(files.shutil, "rmtree", lambda *a, **k: (steps.append("remove"), rmtree(*a, **k)))
+    with replacing_folder(tmp_path / "folder") as temporary:
+        (temporary / "part").write_text("x")
+    assert steps[-2:] == [tmp_path.name, "remove"]
+    assert names(tmp_path) == {"folder"}
+
+
+def test_a_probe_that_cannot_be_closed_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota of a network disk is met when a file is closed."""
+    close = os.close
+
+    def over_quota(descriptor: int) -> None:
+        close(descriptor)
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "close", over_quota)
+        with pytest.raises(InputError, match=r"file: cannot be written .*your quota"):
+            check_writable(tmp_path / "file")
+    assert not names(tmp_path)
+
+
 def test_a_file_system_without_fsync_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "no fsync here")
@@ -381,6 +424,21 @@ for function, path in ((exists, folder / "file"), (names_in, folder)):
     folder.chmod(0o700)
     reason = "cannot be read (Permission denied); change its permissions"
     assert done.stdout.splitlines() == [f"{folder / 'file'}: {reason}", f"{folder}: {reason}"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        *(read_json, content_fingerprint, read_yaml, load_tensors, tensor_shapes),
+        *(lambda path: has_checksum(path, "2 x"), lambda path: _load_array(path, (int,))),
+    ],
+)
+def test_a_file_that_the_system_does_not_open_is_not_called_damaged_or_missing(
+    read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("{}")
+    with no_open_files(), pytest.raises(UnreadableError, match=r"file: cannot be read .Too many open files.; raise"):
+        read(tmp_path / "file")
 
 
 def test_what_is_not_a_folder_has_no_names(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def _fail_in_writing(error: OSError) -> NoReturn:
         _fail("standard input or output is closed; redirect it, for example to a file", 2)
     denied = isinstance(error, PermissionError)
     remedy = "change its permissions" if denied else "free some space or choose another location"
-    _fail(f"{error}; {remedy}", 2)
+    where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    _fail(f"{where}{error.strerror or error}; {remedy}", 2)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

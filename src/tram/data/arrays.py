@@ -22,8 +22,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.data.corpus import ParallelDocument, read_parallel
-from tram.errors import InputError
-from tram.files import exists, fingerprint, has_checksum, read_json, regular_file
+from tram.errors import InputError, UnreadableError
+from tram.files import exists, fingerprint, has_checksum, read_json, reading, regular_file
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr
@@ -160,12 +160,12 @@ def _load_array(path: Path, types: tuple[type, ...]) -> npt.NDArray[Any]:
     """Return a one-dimensional array whose dtype is one of `types`, memory-mapped unless it is empty."""
     regular_file(path)
     try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        with reading(path):
+            array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path}: is missing; run `tram prepare` again") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{path}: cannot be read ({reason}); check its permissions and the limits (ulimit)") from None
+    except UnreadableError:
+        raise
     except Exception:  # numpy raises many kinds of errors for damaged headers, including SyntaxError and TokenError
         array = _unmapped(path)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype not in types:

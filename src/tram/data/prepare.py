@@ -24,7 +24,7 @@ from tram.data.arrays import VERSION, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.prepared_folder import install, is_complete, make_cache
 from tram.data.workers import Workers
-from tram.errors import InputError
+from tram.errors import InputError, write_problem
 from tram.files import (
     check_folder_writable,
     content_fingerprint,
@@ -34,7 +34,6 @@ from tram.files import (
     remove,
     replacing,
     write_json,
-    write_problem,
 )
 from tram.progress import Progress
 from tram.text.bpe import BPE
@@ -165,8 +164,8 @@ def _prepare(
         "dev": _documents(tokenised_dev),
     }
     splits = _encode(cache, documents, pipeline, workers)
-    _write_raw(cache / "held.jsonl", _select(_raw(train, settings), held_out, True))
-    _write_raw(cache / "dev.jsonl", _raw(dev, settings))
+    write_parallel(cache / "held.jsonl", None, _select(_raw(train, settings), held_out, True), format="jsonl")
+    write_parallel(cache / "dev.jsonl", None, _raw(dev, settings), format="jsonl")
     return {
         "text": pipeline.fingerprint,
         "vocabulary": pipeline.vocabulary,
@@ -185,11 +184,10 @@ def _identity(pairs: Sequence[FilePair]) -> list[Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
+    with suppress(OSError, ValueError, InputError):
         about = read_json(path)
-    except (OSError, ValueError, InputError):
-        return {}
-    return about if isinstance(about, dict) else {}
+        return about if isinstance(about, dict) else {}
+    return {}
 
 
 # First pass: tokenise.
@@ -404,8 +402,3 @@ def _raw(pairs: Sequence[FilePair], settings: PrepareSettings) -> Iterator[Paral
 def _select(documents: Iterable[X], numbers: set[int], inside: bool) -> Iterator[X]:
     """Return the documents whose number is in `numbers`, or, if not `inside`, those whose number is not."""
     return (document for number, document in enumerate(documents) if (number in numbers) == inside)
-
-
-def _write_raw(path: Path, documents: Iterable[ParallelDocument]) -> None:
-    """Write the unprocessed text of a split, against which its translations are scored."""
-    write_parallel(path, None, documents, format="jsonl")

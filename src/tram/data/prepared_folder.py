@@ -50,5 +50,7 @@ def install(cache: Path, out: Path, about: dict[str, Any]) -> None:
         flush_to_disk(cache / name)
         (out / name).parent.mkdir(exist_ok=True)
         os.replace(cache / name, out / name)
+    for folder in {(out / name).parent for name in names}:  # `out`, and that of a tokeniser's files
+        flush_to_disk(folder)
     write_json(out / "prepared.json", about)
     remove(cache)

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, NoReturn, TextIO, cast
 
-from tram.errors import InputError
-from tram.files import check_name, replacing, write_problem
+from tram.errors import InputError, write_problem
+from tram.files import check_name, replacing
 
 MAX_LINE = 1 << 25  # bytes; a whole novel as one line of JSON is a tenth of it
 COMPRESSION_SUFFIXES = (".gz", ".xz")

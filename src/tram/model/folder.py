@@ -335,7 +335,7 @@ def _load_int8(about: ModelFile, path: Path) -> Transformer:
     """Return the model of an int8 folder, without a float32 copy of its matrices at any time."""
     with _WithoutValues():
         model = Transformer(about.model, about.vocabulary)
-    # Copies: what safetensors returns changes with the file, if another program writes into it
+    # Copies: a mapped file that another program overwrites would change or end what the model computes
     tensors = {name: value.clone() for name, value in load_tensors(path).items()}
     for name, value in tensors.items():
         if value.is_floating_point() == (name + SCALE in tensors):

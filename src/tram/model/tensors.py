@@ -1,6 +1,7 @@
 """Safetensors files: names and shapes are checked before any value is read, and all values must be plausible."""
 
 import errno
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tram.errors import InputError
-from tram.files import regular_file
+from tram.errors import InputError, UnreadableError
+from tram.files import reading, regular_file
 from tram.measuring import available_memory
 
 # Of a number in a model or a state: those of real ones stay a thousand times smaller, and larger ones, as one wrong bit
@@ -31,8 +32,15 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         save_file(plain, path)
         path.chmod(mode)
     except SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))
-        raise OSError(int(code[1]) if code else errno.EIO, str(error)) from error
+        raise _system_error(error) or OSError(errno.EIO, str(error)) from error
+
+
+def _system_error(error: Exception) -> OSError | None:
+    """Return the error of the system in a message: `Permission denied (os error 13)`, or `(13)` from torch."""
+    for code in map(int, re.findall(r"\((?:os error )?(\d+)\)", str(error))):
+        if f"{os.strerror(code)} (" in str(error):
+            return OSError(code, os.strerror(code))
+    return None
 
 
 def load_tensors(path: Path, device: str | torch.device = "cpu", largest: float = LARGEST) -> dict[str, Tensor]:
@@ -57,7 +65,9 @@ def tensor_shapes(path: Path) -> dict[str, Tensor]:
 
 def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tensor]:
     try:
-        with safe_open(regular_file(path), framework="pt", device=str(device)) as file:
+        with reading(path):
+            regular_file(path).open("rb").close()  # safetensors takes a file that cannot be opened for a missing one
+        with safe_open(path, framework="pt", device=str(device)) as file:
             return {name: value(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; give a complete model or run folder") from None
@@ -72,6 +82,8 @@ def _read(path: Path, device: str | torch.device, value: Any) -> dict[str, Tenso
         MemoryError,
     ) as error:
         # Besides its own error: a data type that torch lacks, a size beyond 64 bits or beyond the memory
+        if (system := _system_error(error)) is not None:
+            raise UnreadableError.of(path, system) from None
         raise InputError(f"{path}: is truncated or not a safetensors file ({error}); use another copy of it") from None
 
 

@@ -94,10 +94,11 @@ class ModelFiles:
     def small_files(self) -> dict[str, bytes]:
         """Return the contents of configs and tokeniser files, which a model folder of tram keeps."""
         paths = {path for path in small_paths(self.folder) if files.is_file(path) and not path.name.endswith(INDEX)}
-        try:
-            return {path.name: path.read_bytes() for path in sorted(paths)}
-        except OSError as error:
-            raise InputError(f"{error.filename}: cannot be read ({error.strerror}); change its permissions") from None
+        contents = {}
+        for path in sorted(paths):
+            with files.reading(path):
+                contents[path.name] = path.read_bytes()
+        return contents
 
     def require(self, *names: str) -> None:
         """Refuse a folder that lacks one of these files."""

@@ -18,8 +18,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tram.errors import InputError
-from tram.files import check_folder_writable, read_json, remove, write_text
+from tram.errors import InputError, UnreadableError
+from tram.files import check_folder_writable, read_json, reading, remove, write_text
 from tram.service.errors import Problem
 from tram.service.sessions import Kind, Sentence, Session, size_of, sizes_of
 from tram.service.texts import Text
@@ -233,25 +233,25 @@ class SessionStore:
             if session.id not in self._owners:  # deleted just now
                 remove(path)
         except InputError as error:  # a full disk, for example; clients need not know where it is
-            reason = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "not writable"
-            log.error("a session could not be stored: %s", reason)  # its path contains its id
+            log.error("a session could not be stored: %s", _reason(error))
             raise Problem(503, "The session could not be stored; try again later", 60) from None
 
     def _load(self, id: str, owner: str) -> Session:
         path = self._path(id, owner)
         assert path is not None, "without a folder all sessions are in memory"
         try:
-            stored = _read(path)
+            with reading(path):
+                stored, changed = _read(path), path.stat().st_mtime
             anchor = None if stored.anchor is None else (stored.anchor[0], self._state(stored.anchor[1]))
             sentences = [Sentence(*fields) for fields in stored.sentences]
             states = self._state(stored.origin), self._state(stored.state)
-            used = min(max(stored.used, path.stat().st_mtime), self._clock())
+            used = min(max(stored.used, changed), self._clock())
+        except UnreadableError as error:  # too many open files, for example
+            log.error("a session could not be read: %s", _reason(error))
+            raise Problem(503, "The session could not be read; try again later", 60) from None
         except (FileNotFoundError, InputError, ValueError):
             self._forget(id)
             raise Problem(404, UNKNOWN) from None
-        except OSError as error:  # too many open files, for example
-            log.error("a session could not be read: %s", error.strerror)
-            raise Problem(503, "The session could not be read; try again later", 60) from None
         session = Session(id, owner, *states, stored.covered, anchor, sentences, stored.after, used)
         session.size = size_of(session)
         if self._clock() - session.used > self.lifetime:
@@ -270,6 +270,11 @@ def make_private(folder: Path) -> None:
     check_folder_writable(folder)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
+
+
+def _reason(error: InputError) -> str:
+    """Return why a file of a session was not read or written, without its path, which contains its id."""
+    return str(error.__cause__.strerror if isinstance(error.__cause__, OSError) else "it cannot be used")
 
 
 def _encoded(state: DocumentState) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tram.config import Config, TrainConfig
-from tram.files import MAX_TEXT, exists, regular_file, write_text
+from tram.files import MAX_TEXT, exists, reading, regular_file, write_text, writing
 from tram.json_text import parse_json
 from tram.training.checkpoints import Standing
 
@@ -41,13 +41,16 @@ class Metrics:
     """`metrics.jsonl`, one line per report; lines after the update that a run is resumed from are removed."""
 
     def __init__(self, path: Path, update: int, active: bool) -> None:
+        self.path = path
         self.active = active
         self._board: Any = None
         if not active:
             return
-        text = regular_file(path, MAX_TEXT).read_text(encoding="utf-8", errors="replace") if exists(path) else ""
+        with reading(path):
+            text = regular_file(path, MAX_TEXT).read_text(encoding="utf-8", errors="replace") if exists(path) else ""
         write_text(path, "".join(line + "\n" for line in text.split("\n") if 0 < _update_of(line) <= update))
-        self._file = path.open("a", encoding="utf-8")
+        with writing(path):
+            self._file = path.open("a", encoding="utf-8")
         self._board = tensorboard(path.parent / "tensorboard", update)
 
     def __enter__(self) -> "Metrics":
@@ -55,7 +58,8 @@ class Metrics:
 
     def __exit__(self, *_: object) -> None:
         if self.active:
-            self._file.close()
+            with writing(self.path):
+                self._file.close()
         if self._board is not None:
             self._board.close()
 
@@ -63,8 +67,9 @@ class Metrics:
         """Add a line; `values` has the key `update`."""
         if not self.active:
             return
-        self._file.write(json.dumps(values) + "\n")
-        self._file.flush()
+        with writing(self.path):
+            self._file.write(json.dumps(values) + "\n")
+            self._file.flush()
         if self._board is not None:
             for name, value in values.items():
                 if name != "update":

@@ -9,7 +9,7 @@ from typing import Any
 
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
-from tram.errors import InputError
+from tram.errors import InputError, UnreadableError
 from tram.files import Lock, exists, has_checksum, locked, read_json, write_json
 from tram.model.folder import WEIGHTS, check_replaceable, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
@@ -116,6 +116,8 @@ def last_update(folder: Path, stage: TrainConfig) -> tuple[int | None, bool]:
             if checkpoint.update >= stage.updates:
                 return checkpoint.update, True
             return checkpoint.update, checkpoint.load().standing.is_out_of(stage.patience)
+        except UnreadableError:
+            raise
         except InputError:  # damaged: use the one before
             continue
     return (checkpoints[-1].update if checkpoints else None), False

@@ -17,8 +17,8 @@ from torch import nn
 
 from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData, Split
-from tram.errors import InputError, RunError
-from tram.files import Lock, checksums, exists, write_json
+from tram.errors import InputError, RunError, UnreadableError
+from tram.files import Lock, checksums, exists, flush_to_disk, write_json, writing
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
 from tram.model.tensors import LARGEST, all_within
 from tram.model.transformer import Transformer
@@ -51,6 +51,7 @@ from tram.training.segment_stage import SegmentStage
 from tram.training.signals import Interrupted, stop_signals
 from tram.training.stages import Processes, SentenceStage, Stage
 
+METRICS = "metrics.jsonl"
 FINISHED = "finished.json"  # the update after which the model was written, and the checksum of its weights
 RECENT = 50  # updates over which the reported speed is averaged
 
@@ -110,7 +111,7 @@ class Trainer:
         settings, standing = self.stage_config, self.standing
         main = self.accelerator.is_main_process
         with (
-            Metrics(self.folder / "metrics.jsonl", standing.update, main) as metrics,
+            Metrics(self.folder / METRICS, standing.update, main) as metrics,
             Progress(self.folder.name, settings.updates, "updates", standing.update, hidden=not main) as progress,
             stop_signals(self.accelerator.num_processes == 1) as self.stopped,
         ):
@@ -306,6 +307,9 @@ class Trainer:
             about = {"version": VERSION, "position": self.stage.position()}
             progress = self.standing.as_dict() | about | self.precision.state()
             state = optimizer_tensors(self.optimizer)
+            if exists(metrics := self.folder / METRICS):
+                with writing(metrics):  # first: lines of updates before a checkpoint are not written again
+                    flush_to_disk(metrics)
             self.checkpoints.save(self.standing.update, self.model, state, position, progress)
             settings = self.stage_config
             self.checkpoints.prune(
@@ -330,6 +334,8 @@ class Trainer:
                 contents = checkpoint.load()
                 load_weights(self.model, checkpoint.folder / WEIGHTS)
                 self.restore(contents)
+            except UnreadableError:  # it may be good: not a reason to make its updates again
+                raise
             except InputError as error:
                 damaged.append((checkpoint, error))
                 continue
@@ -352,6 +358,8 @@ class Trainer:
             if exists(checkpoint.folder):
                 return checkpoint.check()
             problem = "is missing"
+        except UnreadableError:
+            raise
         except InputError as error:
             problem = str(error)
         self.warnings.append(f"warning: {checkpoint.folder.name}, the best checkpoint so far, is lost: {problem}")
@@ -408,6 +416,8 @@ class Trainer:
         best_weights = {name: value.detach().clone() for name, value in self.model.named_parameters()}
         try:
             on_main(self.accelerator, lambda: average(self.checkpoints.last_regular(number, every), self.model))
+        except UnreadableError:  # run again, this ends with the average
+            raise
         except InputError as error:  # damaged after it was written: no reason to lose the run
             say(f"warning: the mean of the last {number} checkpoints is not tried: {error}")
             mean = math.inf

@@ -119,13 +119,13 @@ def test_a_folder_with_a_missing_file_is_prepared_again(corpus: Corpus, tmp_path
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("step", ["_tokenise_chunk", "_learn", "_encode_chunk", "_write_raw"])
+@pytest.mark.parametrize("step", ["_tokenise_chunk", "_learn", "_encode_chunk", "write_parallel"])
 def test_a_kill_at_any_step_costs_only_the_rest(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     prepare(tmp_path / "whole", [corpus.train], [corpus.dev], SMALL, workers=1)
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "out"

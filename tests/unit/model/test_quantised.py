@@ -35,6 +35,16 @@ def test_a_folder_holds_no_float_matrix(folder: Path) -> None:
     assert not any(name.endswith(".weight") and value.dim() == 2 for name, value in model.named_parameters())
 
 
+def test_a_loaded_model_does_not_change_with_its_file(folder: Path) -> None:
+    """As when another model is copied over the one that a service has loaded."""
+    model = load_model(folder)
+    before = fingerprint(model)
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[:-64] + bytes(byte ^ 1 for byte in content[-64:]))
+    assert fingerprint(model) == before
+
+
 def test_a_loaded_model_is_the_rounded_one(folder: Path, tmp_path: Path) -> None:
     model = load_model(folder)
     rounded = tiny_model(tiny_config(context={"kind": "memory", "slots": 3}), seed=3).float()

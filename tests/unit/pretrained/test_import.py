@@ -1,5 +1,6 @@
 """What `tram import hf` accepts, what it refuses in one sentence, and what it says about a model."""
 
+import errno
 import json
 import os
 import subprocess
@@ -157,16 +158,19 @@ def test_a_source_table_of_another_size_than_its_tokeniser_is_refused(tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_may_not_be_read_is_named(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_file_that_is_not_read_is_named(
+    number: int, marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = Path.read_bytes
 
     def refuse(path: Path) -> bytes:
         if path.name == "target.spm":
-            raise PermissionError(13, "Permission denied", str(path))
+            raise OSError(number, os.strerror(number))  # without the name of the file, as after `open`
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", refuse)  # file modes mean nothing to root
-    with pytest.raises(InputError, match=r"target\.spm: cannot be read \(Permission denied\)"):
+    with pytest.raises(InputError, match=rf"target\.spm: cannot be read \({os.strerror(number)}\)"):
         import_hf(str(marian), tmp_path / "out")
 
 
