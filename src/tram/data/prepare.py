@@ -184,10 +184,11 @@ def _identity(pairs: Sequence[FilePair]) -> list[Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError, InputError):
+    try:
         about = read_json(path)
-        return about if isinstance(about, dict) else {}
-    return {}
+    except (OSError, ValueError, InputError):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 # First pass: tokenise.
