@@ -30,17 +30,23 @@ class Stopped(BaseException):
 
 def _end(number: int, frame: FrameType | None) -> None:
     """End the process at once: before and after a command there is nothing to clean up."""
-    _exit_soon(SIGNALLED + number)
-    with suppress(OSError):  # of a terminal that was closed
+    with _exiting_if_blocked(SIGNALLED + number), suppress(OSError):  # of a terminal that was closed
         os.write(2, b"tram: stopped\n")
     os._exit(SIGNALLED + number)
 
 
-def _exit_soon(code: int) -> None:
-    """Exit in a second even if what is still to be written blocks: a pipe is full, and nobody reads from it."""
-    if sys.platform != "win32":
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
-        signal.alarm(1)
+@contextmanager
+def _exiting_if_blocked(code: int) -> Iterator[None]:
+    """Exit if what is written inside takes a second: a pipe is full, and nobody reads from it."""
+    if sys.platform == "win32":
+        yield
+        return
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+    signal.alarm(1)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -147,10 +153,10 @@ def main() -> None:
     except RunError as error:
         _fail(str(error), 1)
     except Stopped as signalled:
-        _exit_soon(SIGNALLED + signalled.number)
-        with suppress(OSError):
+        code = SIGNALLED + signalled.number
+        with _exiting_if_blocked(code), suppress(OSError):
             print("tram: stopped", file=sys.stderr)
-        _leave(SIGNALLED + signalled.number)
+        _leave(code)
     except UnicodeEncodeError as error:
         character = error.object[error.start].encode("unicode_escape").decode()
         _fail(f"{character} cannot be written as {error.encoding}; use UTF-8", 2)
@@ -194,9 +200,10 @@ def _drop_output() -> None:
 
 def _leave(code: int) -> NoReturn:
     """Exit at once: everything is cleaned up, but Python would take a second to free what torch holds."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    with _exiting_if_blocked(code):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
     os._exit(code)
 
 
