@@ -47,7 +47,7 @@ Script = Callable[..., str]
 
 @dataclass(frozen=True)
 class Case:
-    """One situation of a fault: the script for it and the tests that hold it down."""
+    """One situation of a fault: the script for it and its regression tests."""
 
     number: int
     title: str

@@ -3,7 +3,7 @@
     python runs/faults/reproduce.py               # all of them: prints the table and writes it
     python runs/faults/reproduce.py 8 20          # some of them: prints and writes their rows only
     python runs/faults/reproduce.py --list        # prints the situations and their tests, and runs nothing
-    python runs/faults/reproduce.py --tests 8     # runs the tests that hold them down, today
+    python runs/faults/reproduce.py --tests 8     # runs their tests, today
 
 Each situation is a script in results.py, reliability.py, input.py, damage.py or cost.py. It runs in a process and a
 folder of its own, once with the sources and tests of 596f58d and once with those of this checkout. The sources of
@@ -37,7 +37,7 @@ SECTIONS = {  # title → modules
     "Bad input": ["input", "damage"],
     "Cost": ["cost"],
 }
-HEADING = f"""# The thirty faults of {COMMIT}, and the tests that hold them down
+HEADING = f"""# The thirty faults of {COMMIT}, and their regression tests
 
 Written by `python runs/faults/reproduce.py`, which runs each situation at {COMMIT} and today.
 The tests run with `python runs/faults/reproduce.py --tests`; their paths are relative to `tests/`.
