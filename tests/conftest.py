@@ -34,9 +34,10 @@ from tram.signals import STOP_SIGNALS
 settings.register_profile("tram", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("tram")
 
-# Run in the background, the tests inherit that Ctrl-C is ignored, and the programs that they start would, too
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# In the background or under nohup, these signals are ignored, and would be by the commands that the tests start, too
+for number in STOP_SIGNALS:
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
 
 WHO = {
     "The old miller": "Der alte Müller",
