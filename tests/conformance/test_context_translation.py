@@ -23,11 +23,11 @@ SOURCE = ["The old miller waits.", "My neighbour sings on the bridge.", "", "A s
 TARGET = ["Der alte Müller wartet.", "Mein Nachbar singt.", "", "Ein kleiner Fuchs schläft.", "Unser Lehrer wartet."]
 
 
-def translator_of(name: str, prepared: Path) -> Translator:
+def translator_of(name: str, prepared: Path, **sizes: int) -> Translator:
     text = TextPipeline.load(prepared)
     torch.manual_seed(1)
     layers = {"encoder_layers": 2, "decoder_layers": 2}
-    config = ModelConfig.model_validate(TINY.model_dump() | layers | CONTEXTS[name])
+    config = ModelConfig.model_validate(TINY.model_dump() | layers | CONTEXTS[name] | sizes)
     model = Transformer(config, text.vocabulary).double()
     shake(model, seed=2)
     return Translator(model, text, beam=2, guards=False)
@@ -49,6 +49,15 @@ def test_a_document_is_continued_from_a_stored_state(name: str, prepared: Path) 
         translator.read(SOURCE[:2], TARGET[:2], state)
         stored = DocumentState.from_bytes(state.to_bytes())
         assert translator.translate(SOURCE[3:], stored) == translator.translate(SOURCE[3:], state)
+
+
+@contexts
+def test_the_narrowest_model_continues_a_document_from_a_stored_state(name: str, prepared: Path) -> None:
+    translator = translator_of(name, prepared, d_model=2, heads=1)
+    state = translator.start()
+    translator.read(SOURCE[:2], TARGET[:2], state)
+    stored = DocumentState.from_bytes(state.to_bytes())
+    assert translator.translate(SOURCE[3:], stored) == translator.translate(SOURCE[3:], state)
 
 
 def segment_edge(translator: Translator) -> int:

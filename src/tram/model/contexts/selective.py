@@ -66,7 +66,7 @@ class Selective(FirstPassContext):
         """Return no words."""
         like = self.output.weight
         width = like.repeat(1, 2) if self.target else like
-        return {"words": Ragged.empty(documents, width), "sentences": Ragged.empty(documents, like[:, :3])}
+        return {"words": Ragged.empty(documents, width), "sentences": Ragged.empty(documents, like.new_empty(0, 3))}
 
     def forward(self, states: Tensor, layout: Layout, state: ContextState, middle: Tensor | None = None) -> Result:
         """Let all sentences read the others. states: (real tokens, d_model); middle: see `StackContext`."""
