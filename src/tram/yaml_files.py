@@ -4,6 +4,7 @@ values = read_yaml(Path("config.yaml"))
 """
 
 import reprlib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tram.files import readable_file, reading
 
 MAX_YAML = 200_000  # characters
 MAX_BITS = 4096  # of an integer
+MAX_EXPANDED = 1_000_000  # characters and values with every alias written out; no file without aliases has so many
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -38,7 +40,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader without huge integers, duplicate keys and merge keys (`<<`), which grow exponentially."""
+    """PyYAML's safe loader without huge integers, duplicate keys, and merge keys (`<<`) and aliases that grow."""
+
+    def compose_document(self) -> yaml.Node | None:
+        """Return the node of a document; refuse aliases that expand without end, or to far more than a file has."""
+        node = super().compose_document()
+        if node is not None:
+            _expanded_size(node, {})
+        return node
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """Return an integer; refuse one that Python cannot print, because pydantic would print it in its messages."""
@@ -59,6 +68,21 @@ class _Loader(yaml.SafeLoader):
                     problem = f"the key `{short(key.value)}` appears twice"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 seen.add((key.tag, key.value))
+
+
+def _expanded_size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
+    """Return how many characters and values a node has with its aliases written out; sizes: of nodes seen before."""
+    if id(node) not in sizes:
+        sizes[id(node)] = None  # until its parts are counted
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        of_text = isinstance(node, yaml.ScalarNode)
+        sizes[id(node)] = 1 + (len(node.value) if of_text else sum(_expanded_size(part, sizes) for part in parts))
+    size = sizes[id(node)]
+    if size is None:
+        raise yaml.MarkedYAMLError(problem="an alias of the value that it is part of", problem_mark=node.start_mark)
+    if size > MAX_EXPANDED:
+        raise yaml.MarkedYAMLError(problem="aliases that repeat too many values", problem_mark=node.start_mark)
+    return size
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)

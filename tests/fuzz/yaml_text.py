@@ -124,6 +124,8 @@ def _dressed(draw: random.Random, text: str) -> bytes:
             text.replace(line, f"{key}: &a {rest}\nx: *a", 1),
             text.replace(line, f"{key}{colon}{rest} # \x07", 1),
             text.replace(line, f"? {key}\n: {rest}", 1),
+            text.replace(line, f"{key}: {_endless(draw)}", 1),
+            text.replace(line, f"{key}: {_endless(draw)}", 1),
             text.replace("  ", "\t", 1),
             text.replace(line, f"{line[: len(line) - len(line.lstrip())]}<<: *a\n{line}", 1),
             text.replace("\n", "\n\n" * 500, 1),
@@ -131,3 +133,17 @@ def _dressed(draw: random.Random, text: str) -> bytes:
         ]
     )
     return changed.encode(draw.choice(["utf-8", "utf-8", "utf-8", "utf-16", "utf-8-sig"]), "surrogatepass")
+
+
+def _endless(draw: random.Random) -> str:
+    """Return a value whose aliases grow without end: a list in itself, or lists of the list before them."""
+    copies, levels = draw.choice([2, 9, 100]), draw.choice([2, 5, 30])
+    if draw.random() < 0.3:
+        return draw.choice(["&a [*a]", "&a {b: *a}", "&a {kind: memory, layers: [*a]}", "{? &a [*a] : 1}"])
+    if draw.random() < 0.5:
+        lists = ", ".join(f"&a{i} [{', '.join([f'*a{i - 1}'] * copies)}]" for i in range(1, levels))
+        return f"[&a0 [x], {lists}]"
+    sections = ", ".join(
+        f"k{i}: &a{i} {{{', '.join(f'x{j}: *a{i - 1}' for j in range(copies))}}}" for i in range(1, levels)
+    )
+    return f"{{k0: &a0 {{x: 1}}, {sections}}}"

@@ -503,6 +503,31 @@ def test_an_alias_bomb_is_a_short_sentence(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 2000
 
 
+ENDLESS = {
+    "lists": "[&a0 [x], " + ", ".join(f"&a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)) + "]",
+    "a long text": f"[&a {'x' * 10_000}{', *a' * 1000}]",
+    "a section in itself": "&a {b: *a}",
+    "a list in itself": "&a [[*a]]",
+    "a key in itself": "{? &a [*a] : 1}",
+}
+
+
+@pytest.mark.parametrize("value", ENDLESS.values(), ids=ENDLESS.keys())
+def test_aliases_that_grow_without_end_are_refused_by_every_reader(value: str, tmp_path: Path) -> None:
+    base = write_files(tmp_path, base=f"model: {value}\n")
+    child = write_files(tmp_path, child=f"extends: base.yaml\nmodel: {value}\n")
+    for path in (base, child):
+        assert re.search(r"\.yaml:[12]: is not valid YAML \(.*alias", refused(path))
+    with pytest.raises(InputError, match="alias"):
+        read_yaml(base)
+    assert "alias" in refused(written(tmp_path, NEEDED), f"model={value}")
+
+
+def test_modest_aliases_stay(tmp_path: Path) -> None:
+    values = read_yaml(written(tmp_path, "train: &a {lr: 0.1}\nfinetune: *a\nx: [*a, *a]\n"))
+    assert values == {"train": {"lr": 0.1}, "finetune": {"lr": 0.1}, "x": [{"lr": 0.1}] * 2}
+
+
 def test_a_file_of_megabytes_is_no_config(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("a: 1\n" * 10**6)
