@@ -78,10 +78,12 @@ def tram(
 
     It contains the best model of a run, or a base model merged with its adapter.
     """
+    from tram.model.folder import check_text, find_model
     from tram.pretrained.folders import check_output_folder
     from tram.translation.translator import Translator
 
     check_output_folder(out)
+    check_text(find_model(model))
     Translator.load(model, adapter=adapter).save(out)
     print(out)
 
@@ -103,11 +105,13 @@ def int8(
     """
     from tram.data.corpus import read_parallel
     from tram.evaluation.metrics import results_json, score_systems, scores_table
+    from tram.model.folder import check_text, find_model
     from tram.pretrained.folders import check_output_folder
     from tram.translation.translator import Translator
 
     check_output_folder(out)
     check_outputs([json_path], check or ())
+    check_text(find_model(model))
     documents = None if check is None else list(read_parallel(*check, format))
     translator = Translator.load(model)
     exact = None if documents is None else translated(translator, [each.source for each in documents])

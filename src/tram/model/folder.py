@@ -39,6 +39,7 @@ __all__ = [
     "ModelFile",
     "check_memory",
     "check_replaceable",
+    "check_text",
     "converted",
     "find_model",
     "fingerprint",
@@ -233,6 +234,12 @@ def _read_config(folder: Path) -> ModelFile:
     if isinstance(version, int) and version > VERSION:
         raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
     return checked(ModelFile, values, str(path))
+
+
+def check_text(folder: Path) -> None:
+    """Refuse a model folder that lost its text.json: what is exported from it could not translate text either."""
+    if _read_config(folder).text is not None and not exists(folder / "text.json"):
+        raise InputError(f"{folder}: has no text.json, although it was written with one; copy the original")
 
 
 def load_text(folder: Path) -> "TextPipeline | None":

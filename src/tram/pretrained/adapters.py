@@ -17,6 +17,7 @@ from tram.errors import InputError
 from tram.files import exists, is_file, replacing_folder, write_json
 from tram.model.folder import (
     WEIGHTS,
+    check_text,
     find_model,
     load_known_weights,
     load_model,
@@ -68,6 +69,7 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
     """
     check_output_folder(out)
     folder = find_model(run)
+    check_text(folder)
     model = load_model(folder)
     context = model.config.context
     if context is None:

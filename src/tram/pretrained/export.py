@@ -20,7 +20,15 @@ from tram.config.units import WindowUnit
 from tram.errors import InputError
 from tram.files import replacing_folder
 from tram.json_text import parse_json
-from tram.model.folder import find_model, load_parameters, load_tensors, load_text, parameter_shapes, read_model_file
+from tram.model.folder import (
+    check_text,
+    find_model,
+    load_parameters,
+    load_tensors,
+    load_text,
+    parameter_shapes,
+    read_model_file,
+)
 from tram.pretrained.family import REBUILT, Family
 from tram.pretrained.folders import check_output_folder
 from tram.pretrained.hf import FAMILIES, UNUSED
@@ -100,6 +108,7 @@ def export_hf(model: Path, out: Path, without_context: bool = False) -> None:
             f"{folder}: transformers does not support the layers of Flat-Transformer (unit.flat_layers); use "
             "`tram export tram`"
         )
+    check_text(folder)
     text = load_text(folder)
     config = about.model.without_context()
     names = parameter_shapes(config, about.vocabulary)

@@ -17,7 +17,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from conftest import TINY, Done, made_up, refused
 from helpers import END, make_translator
 from tram.errors import InputError
-from tram.model.folder import save_model
+from tram.model.folder import find_model, save_model
 from tram.model.transformer import Transformer
 from tram.text.bpe import BPE
 from tram.text.pipeline import TextPipeline
@@ -198,6 +198,18 @@ def test_without_a_text_pipeline_a_model_takes_ids_but_no_text(run: Path, tmp_pa
     (tmp_path / "a.txt").write_text("Tea!\n")
     for lines in ([], ["--lines"]):
         refused(tram("translate", tmp_path / "a.txt", "--model", folder, *lines), "has no text.json", "copy the")
+
+
+@pytest.mark.parametrize("kind", ["hf", "tram", "int8", "adapter"])
+def test_a_model_that_lost_its_text_pipeline_is_not_exported(
+    kind: str, run: Path, tmp_path: Path, tram: Command
+) -> None:
+    folder = shutil.copytree(find_model(run), tmp_path / "model")
+    (folder / "text.json").unlink()
+    options = ["--without-context"] if kind == "hf" else []
+    done = tram("export", kind, folder, tmp_path / "out", *options)
+    refused(done, f"{folder}: has no text.json")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
