@@ -238,10 +238,22 @@ def test_held_out_documents_without_a_translation_are_none(tmp_path: Path, confi
 
 def test_a_finished_run_run_again_does_nothing(run: Path, configure: Configure, tmp_path: Path, tram: Command) -> None:
     write_yaml(tmp_path / "config.yaml", configure(run, updates=60))
-    before = {name: stamp for name, stamp in snapshot(run).items() if name != "config.yaml"}
+    before = snapshot(run)
     done = tram("train", tmp_path / "config.yaml")
     assert (done.code, done.out.strip()) == (0, str(run / "train" / "model"))
-    assert {name: stamp for name, stamp in snapshot(run).items() if name != "config.yaml"} == before
+    assert snapshot(run) == before
+
+
+def test_the_config_of_a_run_is_written_again_only_if_a_setting_changed(configure: Configure, tmp_path: Path) -> None:
+    config, path = configure(tmp_path, updates=3), tmp_path / "config.yaml"
+    trainer_of(config).run()
+    tram.training.run.remember_config(config)
+    path.write_text(f"# the second try\n{path.read_text()}")
+    before = snapshot(tmp_path), path.read_text()
+    tram.training.run.remember_config(config)
+    assert (snapshot(tmp_path), path.read_text()) == before
+    tram.training.run.remember_config(configure(tmp_path, updates=5))
+    assert Config.load(path).train == configure(tmp_path, updates=5).train
 
 
 def test_the_model_folder_says_where_it_comes_from(run: Path, prepared: Path) -> None:

@@ -139,6 +139,8 @@ def remember_config(config: Config) -> None:
     if exists(path):
         earlier = Config.load(path)
         before, now = (_flat(each.model_dump(mode="json")) for each in (earlier, config))
+        if before == now:
+            return
         for key in sorted(before.keys() | now.keys()):
             if key.rpartition(".")[2] not in FREE | {"output", "data"} and before.get(key) != now.get(key):
                 raise InputError(
