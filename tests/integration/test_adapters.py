@@ -14,11 +14,11 @@ pytest.importorskip("sentencepiece")
 
 from conftest import Corpus, Done, contents, refused
 from pretrained_models import TARGETS, make
-from tram.config import Config
+from tram.config import Config, write_yaml
 from tram.data.arrays import PreparedData
 from tram.data.prepare import prepare
 from tram.errors import InputError
-from tram.model.folder import WEIGHTS, load_model, load_tensors, save_model
+from tram.model.folder import WEIGHTS, load_model, load_tensors, save_int8, save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.adapters import export_adapter
 from tram.pretrained.hf import import_hf
@@ -149,6 +149,24 @@ def test_an_adapter_for_another_base_is_refused(finetuned: Finetuned, tmp_path: 
     (tmp_path / "adapter" / "memory.safetensors").write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"memory\.safetensors: is truncated"):
         Translator.load(finetuned.base, adapter=tmp_path / "adapter")
+
+
+def test_an_int8_model_is_no_base_and_no_start(finetuned: Finetuned, tmp_path: Path, tram: Command) -> None:
+    export_adapter(finetuned.run, tmp_path / "adapter")
+    save_int8(load_model(finetuned.base), tmp_path / "rounded", Translator.load(finetuned.base).text)
+    save_int8(load_model(finetuned.run), tmp_path / "whole", Translator.load(finetuned.run).text)
+    problem = "rounded: has int8 weights"
+    with pytest.raises(InputError, match=problem):
+        Translator.load(tmp_path / "rounded", adapter=tmp_path / "adapter")
+    refused(
+        tram("export", "adapter", finetuned.run, tmp_path / "out", "--base", tmp_path / "rounded"), problem, "float32"
+    )
+    refused(tram("export", "adapter", tmp_path / "whole", tmp_path / "out"), "whole: has int8 weights")
+    write_yaml(tmp_path / "config.yaml", finetuned.config)
+    start = f"finetune.start={tmp_path / 'rounded'}"
+    refused(tram("train", tmp_path / "config.yaml", f"output={tmp_path / 'run'}", start), problem)
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_model_whose_base_was_trained_too_is_no_adapter(finetuned: Finetuned, tmp_path: Path) -> None:

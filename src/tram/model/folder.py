@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "WEIGHTS",
     "ModelFile",
+    "check_exact",
     "check_memory",
     "check_replaceable",
     "check_text",
@@ -234,6 +235,15 @@ def _read_config(folder: Path) -> ModelFile:
     if isinstance(version, int) and version > VERSION:
         raise InputError(f"{folder}: was written by a newer tram (version {short_repr(version)}); update tram")
     return checked(ModelFile, values, str(path))
+
+
+def check_exact(folder: Path) -> None:
+    """Refuse an int8 folder: rounded weights cannot be trained, and are not those that an adapter is made for."""
+    if _read_config(folder).precision == "int8":
+        raise InputError(
+            f"{folder}: has int8 weights, which cannot be trained or have an adapter; give the float32 model that they "
+            "were rounded from"
+        )
 
 
 def check_text(folder: Path) -> None:

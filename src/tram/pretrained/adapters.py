@@ -17,6 +17,7 @@ from tram.errors import InputError
 from tram.files import exists, is_file, replacing_folder, write_json
 from tram.model.folder import (
     WEIGHTS,
+    check_exact,
     check_text,
     find_model,
     load_known_weights,
@@ -69,6 +70,7 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
     """
     check_output_folder(out)
     folder = find_model(run)
+    check_exact(folder)
     check_text(folder)
     model = load_model(folder)
     context = model.config.context
@@ -82,6 +84,8 @@ def export_adapter(run: Path, out: Path, base: Path | None = None, dtype: torch.
     names = context_names(model)
     start = base or start_of(run)
     fingerprint = base_fingerprint(model)
+    if start is not None:
+        check_exact(find_model(start))
     if start is not None and base_fingerprint(load_model(start)) != fingerprint:
         raise InputError(
             f"{folder}: its other weights are not those of {start}, because they were trained, too; set "
@@ -134,6 +138,7 @@ def read_adapter(folder: Path) -> AdapterFile:
 def load_with_adapter(base: Path, adapter: Path, dtype: torch.dtype = torch.float32) -> Transformer:
     """Return a base with the context modules of an adapter, in evaluation mode; refuse a base that does not match."""
     about, folder = read_adapter(adapter), find_model(base)
+    check_exact(folder)
     base_file = read_model_file(folder)
     if base_file.model.context is not None:
         raise InputError(f"{folder}: has a context module of its own; give the sentence model that {adapter} is for")

@@ -9,7 +9,7 @@ from tram.config import Config, FinetuneConfig, ModelConfig, TrainConfig, checke
 from tram.data.arrays import PreparedData
 from tram.data.units import units_of
 from tram.errors import InputError
-from tram.model.folder import WEIGHTS, check_memory, load_known_weights, read_model_file, weights
+from tram.model.folder import WEIGHTS, check_exact, check_memory, load_known_weights, read_model_file, weights
 from tram.model.transformer import Transformer
 from tram.training.processes import on_main
 
@@ -54,7 +54,8 @@ def model_settings(config: Config, stage: TrainConfig, data: PreparedData, first
 
 
 def settings_of(first: Path, data: PreparedData) -> ModelConfig:
-    """Return the config of a model folder; refuse one with other subwords than those of the data."""
+    """Return the config of a model folder; refuse one in int8, or with other subwords than the data."""
+    check_exact(first)
     about = read_model_file(first)
     if about.vocabulary != data.vocabulary or about.text not in (None, data.fingerprint):
         raise InputError(f"{first}: its subwords are not those of {data.folder}; prepare the data with --text")
