@@ -333,6 +333,19 @@ def test_of_the_checkpoints_to_average_only_the_weights_are_needed(
     assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
 
 
+def test_of_the_temporary_folders_only_those_of_checkpoints_are_removed(configure: Configure, tmp_path: Path) -> None:
+    trainer = trainer_of(configure(tmp_path))
+    folder = trainer.checkpoints.folder
+    folder.mkdir(parents=True)
+    notes, leftover = folder / ".notes.tmp", folder / ".00000007.0123456789abcdef.tmp"
+    notes.write_text("precious")
+    leftover.mkdir()
+    trainer.next_update()
+    trainer.save()
+    assert notes.read_text() == "precious"
+    assert not leftover.exists()
+
+
 def test_a_model_that_the_run_did_not_write_is_refused_and_written_again(
     configure: Configure, tmp_path: Path, tram: Command
 ) -> None:

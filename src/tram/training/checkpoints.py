@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder
+from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder, temporary_for
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 from tram.model.tensors import FINITE
 
@@ -179,8 +179,9 @@ class Checkpoints:
         for checkpoint in self.all():
             if checkpoint.folder not in needed and checkpoint.update != best:
                 remove(checkpoint.folder)
-        for leftover in self.folder.glob(".*.tmp"):
-            remove(leftover)
+        for name in names_in(self.folder):
+            if (temporary_for(name) or "").isdigit():
+                remove(self.folder / name)
 
     def set_aside(self, checkpoint: Checkpoint) -> Path:
         """Rename a damaged checkpoint, so that it is ignored from now on, and return its new path."""
