@@ -185,6 +185,25 @@ def test_a_damaged_cache_is_made_again(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+def test_a_cached_text_pipeline_that_is_damaged_but_readable_is_learnt_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    (path,) = (tmp_path / "out" / ".cache").glob("?*.text.json")
+    text = json.loads(path.read_text())
+    path.write_text(json.dumps(text | {"merges": text["merges"][:-1]}))
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
 def test_a_kill_leaves_the_previous_data_complete_or_invalid(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
