@@ -22,7 +22,7 @@ import numpy as np
 
 from tram.data.arrays import VERSION, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
-from tram.data.prepared_folder import install, is_complete, make_cache
+from tram.data.prepared_folder import check_places, file_names, install, is_complete, make_cache
 from tram.data.workers import Workers
 from tram.errors import InputError, write_problem
 from tram.files import (
@@ -134,6 +134,7 @@ def prepare(
             remove(cache)  # killed in its removal
             return about | {"skipped": True}
         check_folder_writable(out)
+        check_places(out, file_names(("train", "held", "dev"), existing))
         try:
             make_cache(cache)
             with Workers(workers or os.cpu_count() or 1) as processes:

@@ -369,6 +369,18 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[
     refused(tram("prepare", tmp_path / "file" / "out", "--train", *pair), "file/out: cannot be written")
 
 
+@pytest.mark.parametrize(
+    "name", ["prepared.json", "text.json", "dev.jsonl", "train.source.ids.npy", "held.documents.npy"]
+)
+def test_a_folder_in_the_place_of_a_file_is_named_before_the_work(
+    name: str, tmp_path: Path, pair: tuple[Path, Path], tram: Command
+) -> None:
+    (tmp_path / "out" / name / "below").mkdir(parents=True)
+    done = tram("prepare", tmp_path / "out", "--train", *pair, "--workers", 1)
+    refused(done, f"{tmp_path / 'out' / name}: is a folder")
+    assert "tokenising" not in done.err
+
+
 def test_a_text_folder_without_pipeline_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
     done = tram("prepare", tmp_path / "out", "--train", *pair, "--text", tmp_path)
     refused(done, "text.json: there is no such file")
