@@ -183,22 +183,18 @@ def _create(target: Path, mode: int | None) -> tuple[Path, int]:
     while True:
         temporary = target.with_name(f".{target.name[:NAME]}.{secrets.token_hex(8)}.tmp")
         if mode is None:
-            descriptor = _open_new_folder(temporary)
+            os.mkdir(temporary)
+            try:
+                descriptor = os.open(temporary, os.O_RDONLY)
+            except OSError:
+                temporary.rmdir()
+                raise
         else:
             descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, mode)
         # Between the two calls another process may take it for a leftover and remove it.
         if _try_lock(descriptor) is not False and temporary.exists():
             return temporary, descriptor
         os.close(descriptor)
-
-
-def _open_new_folder(path: Path) -> int:
-    os.mkdir(path)
-    try:
-        return os.open(path, os.O_RDONLY)
-    except OSError:
-        path.rmdir()
-        raise
 
 
 def temporary_for(name: str) -> str | None:
@@ -209,9 +205,8 @@ def temporary_for(name: str) -> str | None:
 
 def _clean(target: Path) -> None:
     """Remove temporary files and folders for `target` that no living process holds."""
-    with os.scandir(target.parent) as entries:
-        leftovers = [Path(entry) for entry in entries if temporary_for(entry.name) == target.name[:NAME]]
-    for leftover in leftovers:
+    names = [name for name in os.listdir(target.parent) if temporary_for(name) == target.name[:NAME]]
+    for leftover in map(target.with_name, names):
         if leftover.is_symlink():  # not ours
             continue
         if leftover.name.endswith(OLD) and leftover.is_dir() and not target.exists():
@@ -271,6 +266,17 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 # Locks.
@@ -411,20 +417,6 @@ def read_text(path: Path, largest: int = MAX_TEXT) -> str:
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file; whatever is wrong with the text is a ValueError."""
     return parse_json(read_text(path))
-
-
-# Text and JSON.
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def fingerprint(value: Any) -> str:
