@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -32,6 +33,7 @@ if sys.platform != "win32":
 
 NAME = 40  # characters of the name that a temporary name repeats: file systems allow 255 bytes in all
 OLD = ".old.tmp"  # ends the name of a folder that is being replaced where the two cannot be exchanged
+TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}(?:\.old)?\.tmp", re.DOTALL)
 BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
 MAX_TEXT = 1 << 28  # bytes; the text.json of the largest vocabulary is a tenth of it
@@ -182,7 +184,11 @@ def _create(target: Path, mode: int | None) -> tuple[Path, int]:
         temporary = target.with_name(f".{target.name[:NAME]}.{secrets.token_hex(8)}.tmp")
         if mode is None:
             os.mkdir(temporary)
-            descriptor = os.open(temporary, os.O_RDONLY)
+            try:
+                descriptor = os.open(temporary, os.O_RDONLY)
+            except OSError:
+                temporary.rmdir()
+                raise
         else:
             descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, mode)
         # Between the two calls another process may take it for a leftover and remove it.
@@ -191,12 +197,16 @@ def _create(target: Path, mode: int | None) -> tuple[Path, int]:
         os.close(descriptor)
 
 
+def temporary_for(name: str) -> str | None:
+    """Return the start of the name that a temporary file or folder was made for; None if the name is not tram's."""
+    match = TEMPORARY.fullmatch(name)
+    return match and match[1]
+
+
 def _clean(target: Path) -> None:
     """Remove temporary files and folders for `target` that no living process holds."""
-    start = f".{target.name[:NAME]}."
-    with os.scandir(target.parent) as entries:
-        leftovers = [Path(entry) for entry in entries if entry.name.startswith(start) and entry.name.endswith(".tmp")]
-    for leftover in leftovers:
+    names = [name for name in os.listdir(target.parent) if temporary_for(name) == target.name[:NAME]]
+    for leftover in map(target.with_name, names):
         if leftover.is_symlink():  # not ours
             continue
         if leftover.name.endswith(OLD) and leftover.is_dir() and not target.exists():
@@ -204,6 +214,8 @@ def _clean(target: Path) -> None:
                 os.rename(leftover, target)
             continue
         with suppress(OSError):
+            if leftover.is_dir() and not os.access(leftover, os.R_OK | os.W_OK | os.X_OK):
+                leftover.chmod(stat.S_IRWXU)
             descriptor = os.open(leftover, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 if _try_lock(descriptor):
@@ -254,6 +266,17 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 # Locks.
@@ -394,20 +417,6 @@ def read_text(path: Path, largest: int = MAX_TEXT) -> str:
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file; whatever is wrong with the text is a ValueError."""
     return parse_json(read_text(path))
-
-
-# Text and JSON.
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def fingerprint(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shutil
 import sys
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,17 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from conftest import Corpus, Done, refused, snapshot
+from conftest import Corpus, Done, contents, refused, snapshot
 from helpers import START, few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
 from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain_sentence, memory_gains
 from tram.analysis.variants import CONTROL, Recipe, Variant, finetune_settings, prepared_share, recipe_sentence
 from tram.config import FinetuneConfig, MemoryConfig
 from tram.data.arrays import PreparedData
+from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 from tram.evaluation.metrics import SystemResult
 from tram.model.folder import load_model, save_model, weights
-from tram.text.special_ids import SpecialIds
+from tram.text.special_ids import HISTORY, SpecialIds
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 9))  # heads, queries, keys
 
@@ -176,6 +179,48 @@ def test_a_share_is_written_once_and_another_seed_selects_other_documents(prepar
     ids = {(each / "train.source.ids.npy").read_bytes() for each in others}
     assert len(ids) > 1
     assert prepared_share(prepared, 1, tmp_path, seed=1) == prepared
+
+
+@pytest.mark.parametrize("name", ["train.source.ids.npy", "held.target.ids.npy", "dev.jsonl", "text.json"])
+def test_a_share_of_damaged_data_is_refused(name: str, prepared: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(prepared, data)
+    flip_last_digit(data / name)
+    with pytest.raises(InputError, match=re.escape(str(data / name))):
+        prepared_share(data, 0.3, tmp_path / "runs", seed=1)
+    assert not contents(tmp_path / "runs")
+
+
+def flip_last_digit(path: Path) -> None:
+    """Change a file so that it stays readable: another id, or another digit in its text."""
+    data = bytearray(path.read_bytes())
+    place = len(data) - 2
+    if path.suffix != ".npy":
+        place = next(n for n in reversed(range(len(data))) if chr(data[n]).isalpha())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_share_is_written_again(prepared: Path, tmp_path: Path) -> None:
+    folder = prepared_share(prepared, 0.3, tmp_path, seed=1)
+    before = contents(folder)
+    flip_last_digit(folder / "train.target.ids.npy")
+    (folder / "held.jsonl").unlink()
+    assert prepared_share(prepared, 0.3, tmp_path, seed=1) == folder
+    assert contents(folder) == before
+
+
+def test_a_share_keeps_the_marks_of_history(tmp_path: Path) -> None:
+    lines = {"train.en": "It rained.\nWe stayed.\n", "train.de": f"{HISTORY} Es regnete.\nWir blieben.\n"}
+    for name, text in lines.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    pair = (tmp_path / "train.en", tmp_path / "train.de")
+    prepare(tmp_path / "data", [pair], [], PrepareSettings(merges=5, held_out=0, reserved=True), workers=1)
+    folder = prepared_share(tmp_path / "data", 0.9, tmp_path / "runs", seed=1)
+    split = PreparedData.open(folder).split("train")
+    assert split.given is not None
+    assert (split.given > 0).tolist() == [True, False]
+    assert (folder / "train.target.ids.npy").read_bytes() == (tmp_path / "data" / "train.target.ids.npy").read_bytes()
 
 
 def test_a_tiny_share_is_one_document(prepared: Path, tmp_path: Path) -> None:

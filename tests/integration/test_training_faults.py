@@ -296,6 +296,56 @@ def test_a_damaged_best_checkpoint_is_named_and_another_is_chosen(
     assert "best: update 2" not in done.err
 
 
+def damage_all_but_weights(folder: Path) -> None:
+    for part in PARTS[1:]:
+        (folder / part).write_bytes((folder / part).read_bytes()[:-3])
+
+
+def test_of_the_best_checkpoint_only_the_weights_are_needed(configure: Configure, tmp_path: Path) -> None:
+    whole, run = (configure(tmp_path / name, updates=4, checkpoint_every=1, evaluate_every=4) for name in "ab")
+    for config in (whole, run):
+        trainer = trainer_of(config)
+        for update in (1, 2, 3):
+            trainer.next_update()
+            if update == 2:
+                trainer.standing.best, trainer.standing.best_update = -1.0, update
+            trainer.save()
+    damage_all_but_weights(checkpoints(run.output).at(2).folder)
+    for config in (whole, run):
+        train(config)
+    best = load_tensors(checkpoints(whole.output).at(2).folder / WEIGHTS)
+    assert same(model_of(run.output), best)
+    assert same(model_of(whole.output), best)
+
+
+def test_of_the_checkpoints_to_average_only_the_weights_are_needed(
+    configure: Configure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = {"updates": 8, "checkpoint_every": 2, "average": 3, "keep_checkpoints": 1, "evaluate_every": 8}
+    for name in ("whole", "run"):
+        config = configure(tmp_path / name, **stage)
+        trained_until(config, 7)
+        if name == "run":
+            damage_all_but_weights(checkpoints(config.output).at(4).folder)
+        losses = iter([3.0, 3.0, 2.0])  # of the last update, the best checkpoint and the mean
+        monkeypatch.setattr(Trainer, "held_loss", lambda _, losses=losses: next(losses))
+        train(config)
+    assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+def test_of_the_temporary_folders_only_those_of_checkpoints_are_removed(configure: Configure, tmp_path: Path) -> None:
+    trainer = trainer_of(configure(tmp_path))
+    folder = trainer.checkpoints.folder
+    folder.mkdir(parents=True)
+    notes, leftover = folder / ".notes.tmp", folder / ".00000007.0123456789abcdef.tmp"
+    notes.write_text("precious")
+    leftover.mkdir()
+    trainer.next_update()
+    trainer.save()
+    assert notes.read_text() == "precious"
+    assert not leftover.exists()
+
+
 def test_a_model_that_the_run_did_not_write_is_refused_and_written_again(
     configure: Configure, tmp_path: Path, tram: Command
 ) -> None:

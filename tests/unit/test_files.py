@@ -169,15 +169,61 @@ def test_a_temporary_name_that_exists_is_refused(tmp_path: Path, monkeypatch: py
 
 
 def test_leftovers_of_killed_processes_are_removed_and_those_in_use_are_not(tmp_path: Path) -> None:
-    (tmp_path / ".file.99999.tmp").write_text("half")
-    (tmp_path / ".file.abc.tmp").mkdir()
-    (tmp_path / ".other.99999.tmp").write_text("not of this file")
+    other = ".other.0123456789abcdef.tmp"
+    (tmp_path / ".file.0123456789abcdef.tmp").write_text("half")
+    (tmp_path / ".file.fedcba9876543210.tmp").mkdir()
+    (tmp_path / other).write_text("not of this file")
     with replacing(tmp_path / "file") as first:
         first.write_text("first")
         write_text(tmp_path / "file", "second")
-        assert names(tmp_path) == {"file", first.name, ".other.99999.tmp"}
+        assert names(tmp_path) == {"file", first.name, other}
     assert (tmp_path / "file").read_text() == "first"
-    assert names(tmp_path) == {"file", ".other.99999.tmp"}
+    assert names(tmp_path) == {"file", other}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".file.tmp", ".file.bak.tmp", ".file.2024.tmp", ".file.0123456789ABCDEF.tmp", ".file.0123456789abcde.tmp"),
+        *(".file.txt.0123456789abcdef.tmp", ".file.0123456789abcdef.new.tmp", ".file.0123456789abcdef.tmp\n"),
+    ],
+)
+def test_a_file_of_the_user_with_a_similar_name_stays(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("precious")
+    write_text(tmp_path / "file", "x")
+    with replacing_folder(tmp_path / "file.folder"):
+        pass
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_leftover_folder_without_permissions_is_removed(tmp_path: Path) -> None:
+    """In a process of its own, because root has to give up its right to read everything."""
+    leftover = tmp_path / ".file.0123456789abcdef.tmp"
+    (leftover / "below").mkdir(parents=True)
+    leftover.chmod(0)
+    program = f"""
+from pathlib import Path
+from fuzz.run import drop_override
+from tram.files import write_text
+drop_override()
+write_text(Path({str(tmp_path / "file")!r}), "x")
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_temporary_folder_that_cannot_be_opened_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(InputError, match="folder: cannot be written"), replacing_folder(tmp_path / "folder"):
+            pass
+    assert not names(tmp_path)
 
 
 def test_an_error_inside_leaves_the_file_and_no_temporary_one(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
-from tram.data.arrays import PreparedData, SplitWriter
+from tram.data.arrays import PreparedData, SplitWriter, UnmarkedSentences
+from tram.data.prepared_folder import file_names, is_complete
 from tram.errors import InputError
 from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
@@ -227,15 +228,17 @@ def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
     about = read_json(data / "prepared.json")
     key = fingerprint([about, share, seed])
     folder = runs / f"data-{key}"
-    if (folder / "prepared.json").exists():
+    if is_complete(folder):
         return folder
+    names = file_names(whole.splits, whole.text())
     with replacing_folder(folder) as temporary:
-        for name in ("text.json", *(f"{split}.*" for split in whole.splits if split != "train")):
-            for path in data.glob(name):
-                shutil.copy(path, temporary)
+        for name in (name for name in names if not name.startswith("train.")):
+            whole.check(name)
+            (temporary / name).parent.mkdir(exist_ok=True)
+            shutil.copy(data / name, temporary / name)
         train = write_share(whole, share, seed, temporary)
         splits = about["splits"] | {"train": train}
-        files = checksums(temporary, [path.name for path in temporary.iterdir()])
+        files = checksums(temporary, names)
         write_json(temporary / "prepared.json", about | {"key": key, "splits": splits, "files": files})
     return folder
 
@@ -246,10 +249,11 @@ def write_share(whole: PreparedData, share: float, seed: int, folder: Path) -> d
     documents = len(split.documents) - 1
     count = max(round(share * documents), 1)
     chosen = np.sort(np.random.default_rng(seed).permutation(documents)[:count])
-    writer = SplitWriter(folder, "train", whole.vocabulary)
+    target = split.target.sentences if isinstance(split.target, UnmarkedSentences) else split.target
+    writer = SplitWriter(folder, "train", max(whole.vocabulary, whole.source_vocabulary or 0))
     for document in chosen.tolist():
         rows = range(int(split.documents[document]), int(split.documents[document + 1]))
-        writer.add([split.source[row].tolist() for row in rows], [split.target[row].tolist() for row in rows])
+        writer.add([split.source[row].tolist() for row in rows], [target[row].tolist() for row in rows])
     return writer.close()
 
 

@@ -22,13 +22,15 @@ import numpy as np
 
 from tram.data.arrays import VERSION, SplitWriter
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
-from tram.data.prepared_folder import install, is_complete, make_cache
+from tram.data.prepared_folder import check_places, file_names, install, is_complete, make_cache
 from tram.data.workers import Workers
 from tram.errors import InputError, write_problem
 from tram.files import (
     check_folder_writable,
+    checksums,
     content_fingerprint,
     fingerprint,
+    has_checksum,
     locked,
     read_json,
     remove,
@@ -132,6 +134,7 @@ def prepare(
             remove(cache)  # killed in its removal
             return about | {"skipped": True}
         check_folder_writable(out)
+        check_places(out, file_names(("train", "held", "dev"), existing))
         try:
             make_cache(cache)
             with Workers(workers or os.cpu_count() or 1) as processes:
@@ -300,9 +303,10 @@ def _learn(
     cache: Path, tokenised: list[Tokenised], held_out: set[int], settings: PrepareSettings, key: str
 ) -> TextPipeline:
     """Learn truecasers and BPE from the training documents, or reuse what was learnt before a kill."""
-    path = cache / f"{key}.text.json"
-    with suppress(InputError):  # missing or damaged
-        return TextPipeline.load(path)
+    path, about = cache / f"{key}.text.json", cache / f"{key}.checksums.json"
+    with suppress(InputError, FileNotFoundError):  # missing or damaged
+        if has_checksum(path, _read_json(about).get(path.name)):
+            return TextPipeline.load(path)
     cases = [Counter[str](), Counter[str]()]
     for part in tokenised:
         for total, counted in zip(cases, read_json(part.cases), strict=True):
@@ -322,6 +326,7 @@ def _learn(
     languages = settings.source_language, settings.target_language
     pipeline = TextPipeline(settings.pipeline, *languages, bpe, truecasers[0], truecasers[1])
     pipeline.save(path)
+    write_json(about, checksums(cache, [path.name]))
     return pipeline
 
 

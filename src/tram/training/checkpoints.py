@@ -8,7 +8,7 @@ fingerprints of these files); it gets its name only when it is complete. A damag
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder
+from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder, temporary_for
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 from tram.model.tensors import FINITE
 
@@ -88,14 +88,14 @@ class Checkpoint:
             ) from None
         return progress
 
-    def check(self) -> None:
+    def check(self, parts: Iterable[str] = PARTS) -> None:
         """Refuse a file with another content than was written, if the checksums are known."""
         path = self.folder / CHECKSUMS
         if not exists(path):
             return
         try:
             known = dict(read_json(path))
-            for part in PARTS:
+            for part in parts:
                 path = self.folder / part
                 if not has_checksum(path, known.get(part)):
                     raise ValueError
@@ -104,9 +104,13 @@ class Checkpoint:
                 f"{path}: is missing or damaged; remove the folder {self.folder} to continue without it"
             ) from None
 
+    def check_weights(self) -> None:
+        """Refuse damaged weights, whatever became of the other files."""
+        self.check([WEIGHTS])
+
     def load_weights(self, into: nn.Module) -> None:
-        """Load the weights; a checkpoint that is damaged is an InputError."""
-        self.check()
+        """Load the weights, whatever became of the other files; damaged ones are an InputError."""
+        self.check_weights()
         load_weights(into, self.folder / WEIGHTS)
 
     def load(self) -> Contents:
@@ -175,8 +179,9 @@ class Checkpoints:
         for checkpoint in self.all():
             if checkpoint.folder not in needed and checkpoint.update != best:
                 remove(checkpoint.folder)
-        for leftover in self.folder.glob(".*.tmp"):
-            remove(leftover)
+        for name in names_in(self.folder):
+            if (temporary_for(name) or "").isdigit():
+                remove(self.folder / name)
 
     def set_aside(self, checkpoint: Checkpoint) -> Path:
         """Rename a damaged checkpoint, so that it is ignored from now on, and return its new path."""

@@ -356,7 +356,7 @@ class Trainer:
         checkpoint = self.checkpoints.at(best)
         try:
             if exists(checkpoint.folder):
-                return checkpoint.check()
+                return checkpoint.check_weights()
             problem = "is missing"
         except UnreadableError:
             raise

@@ -185,6 +185,25 @@ def test_a_damaged_cache_is_made_again(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+def test_a_cached_text_pipeline_that_is_damaged_but_readable_is_learnt_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    (path,) = (tmp_path / "out" / ".cache").glob("?*.text.json")
+    text = json.loads(path.read_text())
+    path.write_text(json.dumps(text | {"merges": text["merges"][:-1]}))
+    prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
 def test_a_kill_leaves_the_previous_data_complete_or_invalid(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,6 +367,18 @@ def test_impossible_settings_of_a_program_are_refused(setting: str, value: float
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
     (tmp_path / "file").touch()
     refused(tram("prepare", tmp_path / "file" / "out", "--train", *pair), "file/out: cannot be written")
+
+
+@pytest.mark.parametrize(
+    "name", ["prepared.json", "text.json", "dev.jsonl", "train.source.ids.npy", "held.documents.npy"]
+)
+def test_a_folder_in_the_place_of_a_file_is_named_before_the_work(
+    name: str, tmp_path: Path, pair: tuple[Path, Path], tram: Command
+) -> None:
+    (tmp_path / "out" / name / "below").mkdir(parents=True)
+    done = tram("prepare", tmp_path / "out", "--train", *pair, "--workers", 1)
+    refused(done, f"{tmp_path / 'out' / name}: is a folder")
+    assert "tokenising" not in done.err
 
 
 def test_a_text_folder_without_pipeline_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
