@@ -161,7 +161,7 @@ def main() -> None:
         return
     if options.tests:
         sys.exit(run_tests(chosen))
-    found = earlier_findings() if options.faults else {}
+    found = earlier_findings()
     with old_checkout() as old, tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         for case in chosen:
             found[case.key] = (finding(case, old, Path(one)), finding(case, ROOT, Path(other)))
