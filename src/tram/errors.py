@@ -2,11 +2,11 @@
 
 Code that finds bad input raises `InputError` with one sentence that names the file, the line and the remedy; the
 command line prints the sentence and exits with code 2. `RunError` is for work that fails although its input is valid;
-the exit code is 1.
+the exit code is 1. `check_types` is for arguments of Python's users.
 """
 
 import errno
-from typing import Self
+from typing import Any, Self, get_args
 
 LONGEST = 1900  # characters of a message: names and values in it come from files
 
@@ -72,3 +72,11 @@ def write_problem(path: object, error: OSError) -> str:
     }
     reason = error.strerror or str(error)
     return f"{path}: cannot be written ({reason}): {remedies.get(error.errno or 0, 'choose another location')}"
+
+
+def check_types(**arguments: tuple[object, Any]) -> None:
+    """Refuse arguments of another type than the one beside them: a class, abstract or not, or a union."""
+    for name, (value, kind) in arguments.items():
+        if not isinstance(value, kind):
+            wanted, *_ = get_args(kind) or (kind,)
+            raise InputError(f"{name}: is of type {type(value).__name__}; give {wanted.__name__}")

@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tram.errors import InputError
+from tram.errors import InputError, check_types
 from tram.files import bytes_fingerprint, fingerprint, is_folder, read_text, replacing, write_text
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.languages import short_code
@@ -202,6 +202,8 @@ class TextPipeline:
 
     def encode(self, sentences: list[str], side: Side) -> list[list[int]]:
         """Return the ids of sentences, without special ids."""
+        check_types(sentences=(sentences, list | tuple))
+        check_types(**{f"sentence {number}": (sentence, str) for number, sentence in enumerate(sentences, start=1)})
         return self.subwords(side).encode_batch([self.preprocess(sentence, side) for sentence in sentences])
 
     def decode(self, ids: Iterable[Iterable[int]], side: Side = "target") -> list[str]:

@@ -12,7 +12,7 @@ translation. `translate_protected` wraps all this around a function that transla
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
@@ -95,7 +95,11 @@ class VerbatimRules:
     patterns: bool = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, str) or not isinstance(self.glossary, Mapping):
+        if (
+            isinstance(self.keep, str)
+            or not isinstance(self.keep, Collection)
+            or not isinstance(self.glossary, Mapping)
+        ):
             raise InputError("keep is a tuple of terms, glossary a mapping from terms to translations; give these")
         for term in (*self.keep, *self.glossary, *self.glossary.values()):
             if not isinstance(term, str) or not term.strip():

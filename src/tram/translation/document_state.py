@@ -16,7 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from tram.data.units import Pair
-from tram.errors import InputError
+from tram.errors import InputError, check_types
 from tram.files import bytes_fingerprint, fingerprint, regular_file, replacing
 from tram.model.state import Ragged, State
 from tram.model.tensors import LARGEST, all_within
@@ -72,12 +72,14 @@ class DocumentState:
 
     def save(self, path: Path | str) -> None:
         """Write the state as a safetensors file, atomically."""
+        check_types(path=(path, Path | str))
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(self.to_bytes())
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Return a saved state."""
+        check_types(path=(path, Path | str))
         try:
             data = regular_file(Path(path), MAX_STATE).read_bytes()
         except FileNotFoundError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tram.errors import InputError
+from tram.errors import InputError, check_types
 from tram.translation.document_state import DocumentState
 from tram.translation.guards import DOUBTFUL, IN_PARTS, REPEATED
 from tram.translation.lockstep import Cursor, History
@@ -68,6 +68,9 @@ class DocumentRun:
     gold: Iterator[list[str]] | None
     alignment: bool
     remarks: Remarks
+
+    def __post_init__(self) -> None:
+        check_types(advance=(self.advance, Callable | None), remarks=(self.remarks, Remarks))
 
     def translate(self, documents: Iterator[SpannedDocument], own_remarks: bool) -> Iterator[list[Translation]]:
         """Yield the translations of documents in order; own_remarks: emit the warnings at the end."""

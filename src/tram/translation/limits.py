@@ -1,15 +1,17 @@
-"""Limits of the settings of a search and of the ids around a sentence, checked before any work."""
+"""Limits of the settings of a search, of ids, histories and devices, checked before any work."""
 
+from numbers import Integral
 from pathlib import Path
-from types import UnionType
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 
-from tram.errors import InputError
+from tram.errors import InputError, check_types
 from tram.model.transformer import Transformer
 from tram.text.special_ids import SpecialIds
 from tram.translation.engines.base import Engine
+from tram.translation.lockstep import History
+from tram.yaml_files import short_repr
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 MAX_BEAM = 1_000
@@ -24,16 +26,8 @@ def check_device(device: object, dtype: object = torch.float32, name: str = "dev
         raise InputError(f"dtype {dtype!r}: give one of {', '.join(map(str, DTYPES))}")
     try:
         torch.empty(0, device=device)  # type: ignore[call-overload]
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError):
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError):
         raise InputError(f"{name} {device}: this machine or this torch has no such device; give cpu") from None
-
-
-def check_types(**arguments: tuple[object, type | UnionType]) -> None:
-    """Refuse arguments of another type than the one beside them."""
-    for name, (value, kind) in arguments.items():
-        if not isinstance(value, kind):
-            wanted, *_ = get_args(kind) or (kind,)
-            raise InputError(f"{name}: is of type {type(value).__name__}; give {wanted.__name__}")
 
 
 def check_search(beam: int, batch: int, length_penalty: float) -> None:
@@ -43,6 +37,31 @@ def check_search(beam: int, batch: int, length_penalty: float) -> None:
             raise InputError(f"{name} {value!r}: give a whole number from 1 to {largest:,}")
     if not isinstance(length_penalty, int | float) or not abs(length_penalty) <= MAX_PENALTY:
         raise InputError(f"length penalty {length_penalty!r}: give a number from -{MAX_PENALTY:g} to {MAX_PENALTY:g}")
+
+
+def check_history(history: str, gold: object, verbatim: object) -> None:
+    """Refuse an unknown history, and one of references without them or with rules for spans."""
+    if history not in get_args(History):
+        raise InputError(f"history {history!r}: give one of {', '.join(get_args(History))}")
+    if history == "gold" and gold is None:
+        raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
+    if history == "gold" and verbatim is not None:
+        raise InputError("a gold history reads references as they are; leave out `verbatim`")
+
+
+def check_ids(sentences: Any, vocabulary: int, longest: int) -> None:
+    """Refuse anything but lists of 1 to `longest` ids from 1 to below `vocabulary`; 0 is padding."""
+    check_types(sentences=(sentences, list | tuple))
+    for number, ids in enumerate(sentences, start=1):
+        name = f"sentence {number}"
+        check_types(**{name: (ids, list | tuple)})
+        if not 1 <= len(ids) <= longest:
+            raise InputError(f"{name}: has {len(ids):,} ids; give 1 to {longest:,}")
+        for each in ids:
+            if isinstance(each, bool) or not isinstance(each, Integral) or not 1 <= int(each) < vocabulary:
+                raise InputError(
+                    f"{name}: {short_repr(each)} is no id; give whole numbers from 1 to {vocabulary - 1:,}"
+                )
 
 
 def check_special_ids(special: SpecialIds, model: Transformer, folder: Path) -> None:

@@ -13,17 +13,17 @@ There is one translation for every sentence, in the same order; that of an empty
 the state.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, Self, get_args, overload
+from typing import Literal, Self, overload
 
 import torch
 
 from tram.data.batches import document_ids
 from tram.data.units import Pair, Units, units_of
-from tram.errors import InputError, LongDocumentError
+from tram.errors import InputError, LongDocumentError, check_types
 from tram.model.folder import find_model, fingerprint, load_model, load_text, save_int8, save_model
 from tram.model.segments import segment_numbers
 from tram.model.state import State
@@ -34,6 +34,7 @@ from tram.text.pretrained import SearchDefaults
 from tram.text.special_ids import SENTINELS, SEPARATOR, SpecialIds
 from tram.text.verbatim import VerbatimRules
 from tram.text.words import Alignment, words_by_blanks
+from tram.translation import limits
 from tram.translation.alignment import WordSpans, align_words
 from tram.translation.document_state import DocumentState
 from tram.translation.documents import (
@@ -48,7 +49,6 @@ from tram.translation.documents import (
 from tram.translation.engines.base import Engine, weight_versions
 from tram.translation.engines.choice import Precision, check_engine, load_engine
 from tram.translation.engines.torch import TorchEngine
-from tram.translation.limits import check_device, check_search, check_special_ids, check_speculation, check_types
 from tram.translation.lockstep import Choose, History, Ids, Lockstep
 from tram.translation.parts import Found, SplitSentences, Translation
 from tram.translation.search import length_limit
@@ -91,8 +91,8 @@ class Translator:
         self._check_settings()
 
     def _check_settings(self) -> None:
-        check_search(self.beam, self.batch, self.length_penalty)
-        check_speculation(self.speculate, self.beam, self.engine)
+        limits.check_search(self.beam, self.batch, self.length_penalty)
+        limits.check_speculation(self.speculate, self.beam, self.engine)
 
     @classmethod
     def load(
@@ -120,8 +120,10 @@ class Translator:
         speculate: with beam 1 and the native engine, the number of sentences of a document that are translated at once,
         with the same result; large models are faster with 3 or 4.
         """
+        check_types(path=(path, Path | str | None), adapter=(adapter, Path | str | None))
+        check_types(source=(source, str | None), target=(target, str | None))
         check_engine(engine, precision or "float32", threads)
-        check_device(device, dtype)
+        limits.check_device(device, dtype)
         if path is None and not SHIPPED.exists():
             raise InputError("this tram ships without a model; give a model folder or the output of `tram train`")
         folder = find_model(SHIPPED if path is None else path)
@@ -134,7 +136,7 @@ class Translator:
                 raise InputError(f"{folder}: has no text.json, so it has no languages; leave out --source and --target")
             text = text.with_languages(source, target, str(folder))
         if text is not None:
-            check_special_ids(text.special, model, folder)
+            limits.check_special_ids(text.special, model, folder)
         defaults = SearchDefaults() if text is None or text.pretrained is None else text.pretrained.search
         if beam is None:
             beam = defaults.beam or BEAM
@@ -154,6 +156,7 @@ class Translator:
 
     def save(self, path: Path | str, precision: Precision = "float32") -> None:
         """Write a model folder that `load` reads; `int8`: with rounded weights, a quarter of the size."""
+        check_types(path=(path, Path | str))
         check_engine("auto", precision)
         (save_int8 if precision == "int8" else save_model)(self.model, path, self._text)
 
@@ -269,12 +272,8 @@ class Translator:
         remarks: counts warnings over several calls; None: `warnings.warn` at the end.
         """
         self._check_settings()
-        if history not in get_args(History):
-            raise InputError(f"history {history!r}: give one of {', '.join(get_args(History))}")
-        if history == "gold" and gold is None:
-            raise InputError("a gold history needs the reference translation of each sentence; give them as `gold`")
-        if history == "gold" and verbatim is not None:
-            raise InputError("a gold history reads references as they are; leave out `verbatim`")
+        limits.check_history(history, gold, verbatim)
+        check_types(states=(states, Iterable | None), gold=(gold, Iterable | None))
         state_iterator = None if states is None else iter(states)
         references = iter(gold) if gold is not None and history == "gold" else None
         run = DocumentRun(self, advance, state_iterator, history, references, alignment, remarks or Remarks())
@@ -294,7 +293,7 @@ class Translator:
         return run.as_finished(self._protected(documents, verbatim))
 
     def _protected(self, documents: Iterable[list[str]], verbatim: VerbatimRules | None) -> Iterator[SpannedDocument]:
-        check_types(verbatim=(verbatim, VerbatimRules | None))
+        check_types(documents=(documents, Iterable), verbatim=(verbatim, VerbatimRules | None))
         sentinels = verbatim is not None and self.copies_sentinels()
         return (SpannedDocument(document, verbatim, sentinels) for document in _checked(documents))
 
@@ -332,6 +331,7 @@ class Translator:
         min_share: see `align_words`.
         """
         check_pairs(sources, targets)
+        check_types(words=(words, Callable), min_share=(min_share, float | int))
         return align_words(self, sources, targets, words, min_share)
 
     def read(self, source: list[str], target: list[str], state: DocumentState) -> None:
@@ -409,6 +409,7 @@ class Translator:
         """Return the n best translations of every sentence, without context, best first; n at most the beam."""
         self._check_settings()
         check_sentences(sentences, "sentences")
+        check_types(advance=(advance, Callable | None))
         if not isinstance(n, int) or not 1 <= n <= self.beam:
             raise InputError(f"{n!r} translations need a beam of at least {n}, not {self.beam}; give a larger beam")
         parts = self.split(sentences)
@@ -426,16 +427,17 @@ class Translator:
         """Return the hypotheses of one batch of sentences, given as ids of text, without context."""
         if not sentences:
             return []
+        limits.check_ids(sentences, self.model.config.source_vocabulary or self.model.vocabulary, self.longest)
         # Each sentence is a document: context modules must not see the others
         source = document_ids([[self.special.source(ids)] for ids in sentences]).to(self.model.device)
         with torch.inference_mode():
             encoded = self.engine.encode(source)
-        limits = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
+        lengths = [length_limit(self.model, self.special, len(ids)) for ids in sentences]
         counts = None
         if self.units is not None:
             counts = [sentence_count(self.model, self.units, [len(ids)]) for ids in sentences]
         return beam_search(
-            self.engine, encoded, limits, self.special, self.beam, self.length_penalty, constraints=counts
+            self.engine, encoded, lengths, self.special, self.beam, self.length_penalty, constraints=counts
         )
 
 

@@ -314,6 +314,26 @@ def test_wrong_arguments_are_one_sentence(call: Callable[[Any], object], memory:
         (lambda t: Translator.load("model", dtype=torch.int64), "dtype torch.int64: give one of"),
         (lambda t: t.n_best(["Tea!"], 1.5), "1.5 translations need a beam"),
         (lambda t: t.align(["Tea!"], ["Tee!", "Kaffee!"]), "1 source and 2 target sentences"),
+        (lambda t: t.align(["Tea!"], ["Tee!"], words="Tea"), "words: is of type str; give Callable"),
+        (lambda t: t.align(["Tea!"], ["Tee!"], min_share="1"), "min_share: is of type str; give float"),
+        (lambda t: t.n_best(["Tea!"], 2, advance=1), "advance: is of type int; give Callable"),
+        (lambda t: t.translate_documents(None), "documents: is of type NoneType; give Iterable"),
+        (lambda t: t.translate_documents([], advance=1), "advance: is of type int; give Callable"),
+        (lambda t: t.translate_documents([], states=t.start()), "states: is of type DocumentState; give Iterable"),
+        (lambda t: t.translate_documents([], history="gold", gold=1), "gold: is of type int; give Iterable"),
+        (lambda t: t.detailed([], remarks=[1]), "remarks: is of type list; give Remarks"),
+        (lambda t: t.as_finished(1), "documents: is of type int; give Iterable"),
+        (lambda t: t.as_finished([], advance="x"), "advance: is of type str; give Callable"),
+        (lambda t: t.text.encode("Tea!", "source"), "sentences: is of type str; give list"),
+        (lambda t: t.split(["Tea!", None]), "sentence 2: is of type NoneType; give str"),
+        (lambda t: t.save(None), "path: is of type NoneType; give Path"),
+        (lambda t: t.start().save(1), "path: is of type int; give Path"),
+        (lambda t: DocumentState.load(b"state"), "path: is of type bytes; give Path"),
+        (lambda t: Translator.load(1), "path: is of type int; give Path"),
+        (lambda t: Translator.load("model", adapter=1), "adapter: is of type int; give Path"),
+        (lambda t: Translator.load("model", target=1), "target: is of type int; give str"),
+        (lambda t: Translator.load("model", device=10**30), "device 1000"),
+        (lambda t: VerbatimRules(keep=None), "keep is a tuple of terms"),
     ],
 )
 def test_what_a_type_checker_would_find_is_one_sentence(
@@ -323,6 +343,27 @@ def test_what_a_type_checker_would_find_is_one_sentence(
     with pytest.raises(InputError, match=re.escape(words)):
         call(make_translator(prepared))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("sentences", "words"),
+    [
+        (5, "sentences: is of type int; give list"),
+        (["Tea!"], "sentence 1: is of type str; give list"),
+        ([[5], []], "sentence 2: has 0 ids; give 1 to 46"),
+        ([[5] * 47], "sentence 1: has 47 ids; give 1 to 46"),
+        ([[5, -1]], "sentence 1: -1 is no id; give whole numbers from 1 to"),
+        ([[0]], "0 is no id"),
+        ([[10**6]], "1000000 is no id"),
+        ([[2**70]], "is no id"),
+        ([[1.0]], "1.0 is no id"),
+        ([[True]], "True is no id"),
+        ([[None]], "None is no id"),
+    ],
+)
+def test_what_is_no_list_of_ids_is_one_sentence(sentences: Any, words: str, prepared: Path) -> None:
+    with pytest.raises(InputError, match=re.escape(words)):
+        make_translator(prepared).translate_ids(sentences)
 
 
 def test_two_documents_with_one_state_are_refused(prepared: Path) -> None:
