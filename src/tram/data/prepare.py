@@ -36,6 +36,7 @@ from tram.files import (
     remove,
     replacing,
     write_json,
+    writing,
 )
 from tram.progress import Progress
 from tram.text.bpe import BPE
@@ -131,7 +132,8 @@ def prepare(
         about = _read_json(out / "prepared.json")
         cache = out / ".cache"
         if about.get("key") == key and is_complete(out):
-            remove(cache)  # killed in its removal
+            with writing(cache):
+                remove(cache)  # killed in its removal
             return about | {"skipped": True}
         check_folder_writable(out)
         check_places(out, file_names(("train", "held", "dev"), existing))

@@ -1,5 +1,6 @@
 """`tram prepare`: ids decode to the text, whole documents are held out, nothing is done twice or left half-done."""
 
+import errno
 import json
 import os
 import shutil
@@ -149,6 +150,24 @@ def test_a_kill_in_the_removal_of_the_cache_leaves_nothing(corpus: Corpus, tmp_p
     assert "skipped" in prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
     assert contents(tmp_path) == before
     assert not (tmp_path / ".cache").exists()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cache_that_cannot_be_removed_is_one_sentence(
+    again: bool, corpus: Corpus, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("prepare", tmp_path, "--train", *corpus.train, "--merges", 20, "--workers", 1)
+    if again:
+        assert tram(*command).code == 0
+    (tmp_path / ".cache").write_text("not a folder")
+
+    def refuse(*_: object, **__: object) -> None:  # an immutable file, for example
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        refused(tram(*command), f"{tmp_path}")
+    assert tram(*command).code == 0
 
 
 def test_what_is_no_file_in_the_cache_is_removed(corpus: Corpus, tmp_path: Path) -> None:
