@@ -13,7 +13,7 @@ from unittest import mock
 
 import yaml
 
-from conftest import TINY, Done, kept_signals, made_up, write_pair
+from conftest import TINY, Done, contents, kept_signals, made_up, write_pair
 from fuzz.base import SENTENCE, SYSTEMS, Kind, WithText
 from fuzz.kinds import Corpora, Imports, Models, Prepared, Runs, Sessions, Suites
 from fuzz.translating import Adapters, Files, Foreign, Glossaries
@@ -173,7 +173,7 @@ class Trainings(Command, WithText):
 
 
 class PreparedCommands(Command, Prepared):
-    """A prepared folder, trained on or made again."""
+    """A prepared folder, trained on or made again; what can be used again of it must not change the data."""
 
     def make(self) -> None:
         super().make()
@@ -190,6 +190,9 @@ class PreparedCommands(Command, Prepared):
             (self.good / "interrupted" / "prepared.json").unlink()
             prepare(self.good / "interrupted", [tuple(pair)], [], PrepareSettings(merges=20), workers=1)  # type: ignore[list-item]
         assert cache.is_dir()
+        self.out.mkdir()
+        prepare(self.out, [tuple(pair)], [], PrepareSettings(merges=20), workers=1)  # type: ignore[list-item]
+        self.expected = contents(self.out)
         self.config = self.good.parent / "config.yaml"
         values = {"data": str(self.bad), "output": str(self.out), "model": TINY.model_dump(), "train": STAGE}
         write_yaml(self.config, Config.model_validate(values))
@@ -197,6 +200,8 @@ class PreparedCommands(Command, Prepared):
     def use(self, draw: random.Random) -> None:
         if self.chosen == "interrupted" or draw.random() < 0.3:
             self.tram("prepare", self.bad, "--train", *self.pair, "--merges", 20, "--workers", 1)
+            if any((self.bad / name).read_bytes() != data for name, data in self.expected.items()):
+                raise WrongEnd("other data than without the damaged files")
         else:
             self.tram(
                 "train", self.config, f"data={json.dumps(os.fsdecode(self.bad).encode('utf-8', 'replace').decode())}"
