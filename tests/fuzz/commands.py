@@ -177,21 +177,17 @@ class PreparedCommands(Command, Prepared):
 
     def make(self) -> None:
         super().make()
-        self.prepare(self.good / "interrupted")
-        cache = self.good / "interrupted" / ".cache"
-        pair = [self.good.parent / "corpus" / f"train.{language}" for language in ("en", "de")]
-        self.pair = pair
+        from tram.data.prepare import PrepareSettings, prepare
+
+        english, german = (self.good.parent / "corpus" / f"train.{language}" for language in ("en", "de"))
+        self.pair, settings = (english, german), PrepareSettings(merges=20)
         with (
             mock.patch("tram.data.prepare._encode", side_effect=KeyboardInterrupt),
             contextlib.suppress(KeyboardInterrupt),
         ):
-            from tram.data.prepare import PrepareSettings, prepare
-
-            (self.good / "interrupted" / "prepared.json").unlink()
-            prepare(self.good / "interrupted", [tuple(pair)], [], PrepareSettings(merges=20), workers=1)  # type: ignore[list-item]
-        assert cache.is_dir()
-        self.out.mkdir()
-        prepare(self.out, [tuple(pair)], [], PrepareSettings(merges=20), workers=1)  # type: ignore[list-item]
+            prepare(self.good / "interrupted", [self.pair], [], settings, workers=1)
+        assert (self.good / "interrupted" / ".cache").is_dir()
+        prepare(self.out, [self.pair], [], settings, workers=1)
         self.expected = contents(self.out)
         self.config = self.good.parent / "config.yaml"
         values = {"data": str(self.bad), "output": str(self.out), "model": TINY.model_dump(), "train": STAGE}
