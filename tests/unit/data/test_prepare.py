@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -202,6 +203,23 @@ def test_a_damaged_cache_is_made_again(
         path.write_bytes(damage)
     prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_file_of_terabytes_in_the_cache_is_made_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    for path in (tmp_path / ".cache").iterdir():
+        os.truncate(path, 1 << 40)
+    began = time.process_time()
+    prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    assert time.process_time() - began < 10
 
 
 def test_a_cached_text_pipeline_that_is_damaged_but_readable_is_learnt_again(
