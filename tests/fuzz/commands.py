@@ -13,7 +13,7 @@ from unittest import mock
 
 import yaml
 
-from conftest import TINY, Done, kept_signals, made_up, write_pair
+from conftest import TINY, Done, contents, kept_signals, made_up, write_pair
 from fuzz.base import SENTENCE, SYSTEMS, Kind, WithText
 from fuzz.kinds import Corpora, Imports, Models, Prepared, Runs, Sessions, Suites
 from fuzz.translating import Adapters, Files, Foreign, Glossaries
@@ -173,23 +173,22 @@ class Trainings(Command, WithText):
 
 
 class PreparedCommands(Command, Prepared):
-    """A prepared folder, trained on or made again."""
+    """A prepared folder, trained on or made again; what can be used again of it must not change the data."""
 
     def make(self) -> None:
         super().make()
-        self.prepare(self.good / "interrupted")
-        cache = self.good / "interrupted" / ".cache"
-        pair = [self.good.parent / "corpus" / f"train.{language}" for language in ("en", "de")]
-        self.pair = pair
+        from tram.data.prepare import PrepareSettings, prepare
+
+        english, german = (self.good.parent / "corpus" / f"train.{language}" for language in ("en", "de"))
+        self.pair, settings = (english, german), PrepareSettings(merges=20)
         with (
             mock.patch("tram.data.prepare._encode", side_effect=KeyboardInterrupt),
             contextlib.suppress(KeyboardInterrupt),
         ):
-            from tram.data.prepare import PrepareSettings, prepare
-
-            (self.good / "interrupted" / "prepared.json").unlink()
-            prepare(self.good / "interrupted", [tuple(pair)], [], PrepareSettings(merges=20), workers=1)  # type: ignore[list-item]
-        assert cache.is_dir()
+            prepare(self.good / "interrupted", [self.pair], [], settings, workers=1)
+        assert (self.good / "interrupted" / ".cache").is_dir()
+        prepare(self.out, [self.pair], [], settings, workers=1)
+        self.expected = contents(self.out)
         self.config = self.good.parent / "config.yaml"
         values = {"data": str(self.bad), "output": str(self.out), "model": TINY.model_dump(), "train": STAGE}
         write_yaml(self.config, Config.model_validate(values))
@@ -197,6 +196,8 @@ class PreparedCommands(Command, Prepared):
     def use(self, draw: random.Random) -> None:
         if self.chosen == "interrupted" or draw.random() < 0.3:
             self.tram("prepare", self.bad, "--train", *self.pair, "--merges", 20, "--workers", 1)
+            if any((self.bad / name).read_bytes() != data for name, data in self.expected.items()):
+                raise WrongEnd("other data than without the damaged files")
         else:
             self.tram(
                 "train", self.config, f"data={json.dumps(os.fsdecode(self.bad).encode('utf-8', 'replace').decode())}"

@@ -1,6 +1,7 @@
 """What can go wrong in a run, and what it does then: other data, damaged checkpoints, divergence, other settings."""
 
 import copy
+import errno
 import json
 import math
 import os
@@ -331,6 +332,61 @@ def test_of_the_checkpoints_to_average_only_the_weights_are_needed(
         monkeypatch.setattr(Trainer, "held_loss", lambda _, losses=losses: next(losses))
         train(config)
     assert same(model_of(tmp_path / "run"), model_of(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_what_is_no_folder_in_the_place_of_a_checkpoint_is_set_aside(
+    kind: str, configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    config = configure(tmp_path / "run", updates=6, checkpoint_every=2, average=3, evaluate_every=6)
+    trained_until(config, 4)
+    place = checkpoints(config.output).at(5).folder
+    place.write_text("") if kind == "file" else place.symlink_to(tmp_path / "nothing")
+    write_yaml(tmp_path / "config.yaml", config)
+    done = tram("train", tmp_path / "config.yaml")
+    assert done.code == 0, done.err
+    assert f"warning: a damaged checkpoint was renamed to 00000005.damaged: {place}: is not a folder" in done.err
+
+
+@pytest.mark.parametrize("step", ["rename", "rmtree"])
+def test_a_damaged_checkpoint_that_cannot_be_renamed_is_one_sentence(
+    step: str, configure: Configure, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(tmp_path / "run", updates=6, checkpoint_every=2)
+    trained_until(config, 4)
+    newest = checkpoints(config.output).at(4).folder
+    (newest / WEIGHTS).write_bytes(b"")
+    write_yaml(tmp_path / "config.yaml", config)
+
+    def refuse(*_: object, **__: object) -> None:  # a mount, for example
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    with monkeypatch.context() as patch:
+        if step == "rmtree":
+            (newest.with_name("00000004.damaged") / "below").mkdir(parents=True)
+            patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        else:
+            patch.setattr(os, "rename", refuse)
+        refused(tram("train", tmp_path / "config.yaml"), f"{newest}: cannot be written")
+    assert tram("train", tmp_path / "config.yaml").code == 0
+
+
+def test_a_checkpoint_that_cannot_be_removed_is_one_sentence(
+    configure: Configure, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(tmp_path / "run", updates=6, checkpoint_every=2, keep_checkpoints=1)
+    trained_until(config, 4)
+    old = checkpoints(config.output).at(1).folder
+    old.write_text("not a checkpoint")
+    write_yaml(tmp_path / "config.yaml", config)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        refused(tram("train", tmp_path / "config.yaml"), f"{old}: cannot be written")
+    assert tram("train", tmp_path / "config.yaml").code == 0
 
 
 def test_of_the_temporary_folders_only_those_of_checkpoints_are_removed(configure: Configure, tmp_path: Path) -> None:

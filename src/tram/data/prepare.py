@@ -36,6 +36,7 @@ from tram.files import (
     remove,
     replacing,
     write_json,
+    writing,
 )
 from tram.progress import Progress
 from tram.text.bpe import BPE
@@ -131,7 +132,8 @@ def prepare(
         about = _read_json(out / "prepared.json")
         cache = out / ".cache"
         if about.get("key") == key and is_complete(out):
-            remove(cache)  # killed in its removal
+            with writing(cache):
+                remove(cache)  # killed in its removal
             return about | {"skipped": True}
         check_folder_writable(out)
         check_places(out, file_names(("train", "held", "dev"), existing))
@@ -203,9 +205,10 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
     key = fingerprint([_identity([pair]), settings.pipeline, *languages, settings.format, count])
     result = Tokenised(cache / f"{key}.jsonl")
     about = cache / f"{key}.json"
+    files = [result.path.name, *([result.cases.name] if count else [])]
     counts = _read_json(about)
-    checksum = counts.pop("checksum", None)  # fingerprint of the counts and the files: a damaged cache is not reused
-    if checksum is not None and checksum == _checksum(counts, result, count):
+    checksum = counts.pop("checksum", None)
+    if checksum == fingerprint(counts) and _are_whole(cache, files, counts.get("files")):
         result.sentences, result.cut = counts["sentences"], counts["cut"]
         return result
     cases = (Counter[str](), Counter[str]())
@@ -229,18 +232,17 @@ def _tokenise(cache: Path, pair: FilePair, settings: PrepareSettings, workers: W
         progress.say(f"warning: {cut} are longer than {MAX_CHARACTERS:,} characters and are cut")
     if count:
         write_json(result.cases, [dict(part) for part in cases])
-    counts = {"sentences": result.sentences, "cut": result.cut}
-    write_json(about, counts | {"checksum": _checksum(counts, result, count)})
+    counts = {"sentences": result.sentences, "cut": result.cut, "files": checksums(cache, files)}
+    write_json(about, counts | {"checksum": fingerprint(counts)})
     return result
 
 
-def _checksum(counts: dict[str, Any], result: Tokenised, count: bool) -> str | None:
-    """Return a fingerprint of the files of a cache and their counts; None if a file is missing."""
+def _are_whole(cache: Path, names: Iterable[str], known: Any) -> bool:
+    """Return whether files of the cache are as they were written, by their checksums: damaged ones are not reused."""
     try:
-        files = [content_fingerprint(path) for path in (result.path, *((result.cases,) if count else ()))]
-    except (OSError, InputError):
-        return None
-    return fingerprint([counts, *files])
+        return all(has_checksum(cache / name, known[name]) for name in names)
+    except (OSError, InputError, KeyError, TypeError):
+        return False
 
 
 @dataclass
@@ -304,8 +306,8 @@ def _learn(
 ) -> TextPipeline:
     """Learn truecasers and BPE from the training documents, or reuse what was learnt before a kill."""
     path, about = cache / f"{key}.text.json", cache / f"{key}.checksums.json"
-    with suppress(InputError, FileNotFoundError):  # missing or damaged
-        if has_checksum(path, _read_json(about).get(path.name)):
+    if _are_whole(cache, [path.name], _read_json(about)):
+        with suppress(InputError):  # of another version
             return TextPipeline.load(path)
     cases = [Counter[str](), Counter[str]()]
     for part in tokenised:

@@ -13,12 +13,13 @@ from tram.text.pipeline import TextPipeline
 
 def make_cache(cache: Path) -> None:
     """Make the folder of the cache, and remove from it what tram does not write: a link, a pipe, a folder."""
-    if cache.is_symlink() or not cache.is_dir():
-        remove(cache)
-    cache.mkdir(exist_ok=True)
-    for path in cache.iterdir():
-        if path.is_symlink() or not path.is_file():
-            remove(path)
+    with writing(cache):
+        if cache.is_symlink() or not cache.is_dir():
+            remove(cache)
+        cache.mkdir(exist_ok=True)
+        for path in cache.iterdir():
+            if path.is_symlink() or not path.is_file():
+                remove(path)
 
 
 def check_places(out: Path, names: Iterable[str]) -> None:
@@ -54,7 +55,8 @@ def install(cache: Path, out: Path, about: dict[str, Any]) -> None:
     """Move the finished files into place; without `prepared.json`, the folder does not count as prepared."""
     names = file_names(about["splits"], TextPipeline.load(cache))
     about["files"] = checksums(cache, names)
-    (out / "prepared.json").unlink(missing_ok=True)
+    with writing(out / "prepared.json"):
+        (out / "prepared.json").unlink(missing_ok=True)
     flush_to_disk(out)  # before the first of the files that it does not describe
     for name in names:
         flush_to_disk(cache / name)

@@ -18,7 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import checksums, exists, has_checksum, names_in, read_json, remove, replacing_folder, temporary_for
+from tram.files import (
+    checksums,
+    exists,
+    has_checksum,
+    is_folder,
+    names_in,
+    read_json,
+    remove,
+    replacing_folder,
+    temporary_for,
+    writing,
+)
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 from tram.model.tensors import FINITE
 
@@ -90,6 +101,8 @@ class Checkpoint:
 
     def check(self, parts: Iterable[str] = PARTS) -> None:
         """Refuse a file with another content than was written, if the checksums are known."""
+        if not is_folder(self.folder):
+            raise InputError(f"{self.folder}: is not a folder; remove it to continue without it")
         path = self.folder / CHECKSUMS
         if not exists(path):
             return
@@ -178,17 +191,23 @@ class Checkpoints:
         needed = {each.folder for each in (*self.all()[-keep:], *self.last_regular(average, every))}
         for checkpoint in self.all():
             if checkpoint.folder not in needed and checkpoint.update != best:
-                remove(checkpoint.folder)
+                _remove(checkpoint.folder)
         for name in names_in(self.folder):
             if (temporary_for(name) or "").isdigit():
-                remove(self.folder / name)
+                _remove(self.folder / name)
 
     def set_aside(self, checkpoint: Checkpoint) -> Path:
         """Rename a damaged checkpoint, so that it is ignored from now on, and return its new path."""
         aside = checkpoint.folder.with_name(f"{checkpoint.folder.name}.damaged")
-        remove(aside)
-        os.rename(checkpoint.folder, aside)
+        _remove(aside)
+        with writing(checkpoint.folder):
+            os.rename(checkpoint.folder, aside)
         return aside
+
+
+def _remove(path: Path) -> None:
+    with writing(path):
+        remove(path)
 
 
 def average(checkpoints: list[Checkpoint], into: nn.Module) -> None:

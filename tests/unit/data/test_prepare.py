@@ -1,8 +1,10 @@
 """`tram prepare`: ids decode to the text, whole documents are held out, nothing is done twice or left half-done."""
 
+import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -151,6 +153,24 @@ def test_a_kill_in_the_removal_of_the_cache_leaves_nothing(corpus: Corpus, tmp_p
     assert not (tmp_path / ".cache").exists()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cache_that_cannot_be_removed_is_one_sentence(
+    again: bool, corpus: Corpus, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("prepare", tmp_path, "--train", *corpus.train, "--merges", 20, "--workers", 1)
+    if again:
+        assert tram(*command).code == 0
+    (tmp_path / ".cache").write_text("not a folder")
+
+    def refuse(*_: object, **__: object) -> None:  # an immutable file, for example
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        refused(tram(*command), f"{tmp_path}")
+    assert tram(*command).code == 0
+
+
 def test_what_is_no_file_in_the_cache_is_removed(corpus: Corpus, tmp_path: Path) -> None:
     """To write to a pipe would wait for a reader."""
     prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
@@ -183,6 +203,23 @@ def test_a_damaged_cache_is_made_again(
         path.write_bytes(damage)
     prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_file_of_terabytes_in_the_cache_is_made_again(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    for path in (tmp_path / ".cache").iterdir():
+        os.truncate(path, 1 << 40)
+    began = time.process_time()
+    prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    assert time.process_time() - began < 10
 
 
 def test_a_cached_text_pipeline_that_is_damaged_but_readable_is_learnt_again(
