@@ -16,6 +16,7 @@ from tram.files import readable_file, reading
 MAX_YAML = 200_000  # characters
 MAX_BITS = 4096  # of an integer
 MAX_EXPANDED = 1_000_000  # characters and values with every alias written out; no file without aliases has so many
+FAILURES = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)  # of PyYAML itself, for odd values
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -48,6 +49,15 @@ class _Loader(yaml.SafeLoader):
         if node is not None:
             _expanded_size(node, {})
         return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the value of a node; say where it is if PyYAML itself fails, as for 2026-11-31, 0x_ and !!int ''."""
+        try:
+            return super().construct_object(node, deep)
+        except FAILURES:
+            kind = node.tag.rpartition(":")[2]
+            problem = f"a value that cannot be read as {short(kind)}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """Return an integer; refuse one that Python cannot print, because pydantic would print it in its messages."""
@@ -89,12 +99,18 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text; raise YAMLError whatever is wrong with it."""
+    """Return the value of a YAML text; raise a YAMLError with a mark whatever is wrong with it."""
     try:
-        return yaml.load(text, _Loader)
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError) as error:
-        # PyYAML raises these for values such as 2026-11-31, 0x_, !!int '', 5,000 digits and deep nesting.
-        raise yaml.MarkedYAMLError(problem=f"a value that cannot be read: {short(str(error))}") from None
+        loader = _Loader(text)
+    except yaml.reader.ReaderError as error:
+        mark = yaml.Mark("", error.position, text.count("\n", 0, error.position), 0, None, 0)
+        raise yaml.MarkedYAMLError(problem=f"it contains U+{error.character:04X}", problem_mark=mark) from None
+    try:
+        return loader.get_single_data()
+    except RecursionError:
+        raise yaml.MarkedYAMLError(problem="values nested too deeply", problem_mark=loader.get_mark()) from None
+    except FAILURES:
+        raise yaml.MarkedYAMLError(problem="no such character", problem_mark=loader.get_mark()) from None
 
 
 _SHORT = reprlib.Repr()

@@ -313,6 +313,13 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         (NEEDED + "model: [1, 2\ntrain: {}\n", 4),
         (NEEDED + "  seed: 1\n", 3),
         ("data: a\noutput: *nothing\n", 2),
+        (NEEDED + "seed: 0x_\n", 3),
+        (NEEDED + "train:\n  lr: 2026-11-31\n", 4),
+        (NEEDED + "train:\n  lr: !!timestamp x\n", 4),
+        (NEEDED + "seed: " + "[" * 5000 + "\n", 3),
+        (NEEDED + "seed: \x07\n", 3),
+        (NEEDED + 'seed: "\\U00110000"\n', 3),
+        (NEEDED + 'seed: "\\Uffffffff"\n', 3),
     ],
 )
 def test_broken_yaml_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
