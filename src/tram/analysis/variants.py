@@ -21,7 +21,7 @@ import numpy as np
 
 from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, checked
 from tram.data.arrays import PreparedData, SplitWriter, UnmarkedSentences
-from tram.data.prepared_folder import file_names, is_complete
+from tram.data.prepared_folder import describe, file_names, is_complete
 from tram.errors import InputError
 from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
@@ -239,7 +239,7 @@ def prepared_share(data: Path, share: float, runs: Path, seed: int) -> Path:
         train = write_share(whole, share, seed, temporary)
         splits = about["splits"] | {"train": train}
         files = checksums(temporary, names)
-        write_json(temporary / "prepared.json", about | {"key": key, "splits": splits, "files": files})
+        describe(temporary, about | {"key": key, "splits": splits, "files": files})
     return folder
 
 

@@ -293,6 +293,8 @@ class PreparedData:
             raise InputError(
                 f"{path}: has version {short_repr(version)}, this tram reads {VERSION}; run `tram prepare` again"
             )
+        if "checksum" in about and about.pop("checksum") != fingerprint(about):
+            raise damaged
         try:
             file = _PreparedFile.model_validate(about)
         except ValidationError:

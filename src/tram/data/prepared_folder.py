@@ -7,7 +7,7 @@ from typing import Any
 
 from tram.data.arrays import PARTS, RAW_TEXTS, PreparedData
 from tram.errors import InputError
-from tram.files import checksums, flush_to_disk, is_folder, remove, write_json, writing
+from tram.files import checksums, fingerprint, flush_to_disk, is_folder, remove, write_json, writing
 from tram.text.pipeline import TextPipeline
 
 
@@ -65,5 +65,11 @@ def install(cache: Path, out: Path, about: dict[str, Any]) -> None:
             os.replace(cache / name, out / name)
     for folder in {(out / name).parent for name in names}:  # `out`, and that of a tokeniser's files
         flush_to_disk(folder)
-    write_json(out / "prepared.json", about)
+    describe(out, about)
     remove(cache)
+
+
+def describe(folder: Path, about: dict[str, Any]) -> None:
+    """Write `prepared.json`, with a checksum of its own values."""
+    values = {name: value for name, value in about.items() if name != "checksum"}
+    write_json(folder / "prepared.json", values | {"checksum": fingerprint(values)})

@@ -153,7 +153,7 @@ def test_undamaged_ids_that_cannot_be_opened_are_not_called_damaged(tmp_path: Pa
 
 
 def test_a_foreign_text_pipeline_is_refused(prepared: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(prepared, tmp_path / "copy")
+    folder = damaged_copy(prepared, tmp_path / "copy")
     assert PreparedData.open(folder).text().fingerprint == PreparedData.open(folder).fingerprint
     about = json.loads((folder / "prepared.json").read_text())
     (folder / "prepared.json").write_text(json.dumps(about | {"text": "f" * 12}))
@@ -180,7 +180,7 @@ def damaged_copy(prepared: Path, folder: Path) -> Path:
     shutil.copytree(prepared, folder)
     path = folder / "prepared.json"
     about = json.loads(path.read_text())
-    del about["files"]
+    del about["files"], about["checksum"]
     path.write_text(json.dumps(about))
     return folder
 
@@ -232,6 +232,19 @@ def test_a_damaged_description_is_refused(change: dict[str, Any], prepared: Path
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InputError, match="is damaged"):
         PreparedData.open(folder)
+
+
+@pytest.mark.parametrize("change", [("held", "hell"), ('"files"', '"filed"'), ('"cut": 0', '"cut": 1')])
+def test_damage_that_leaves_a_description_valid_is_refused(
+    change: tuple[str, str], prepared: Path, tmp_path: Path
+) -> None:
+    """Without the split `held`, a run would be trained without its evaluations."""
+    path = Path(shutil.copytree(prepared, tmp_path / "copy")) / "prepared.json"
+    text = path.read_text()
+    path.write_text(text.replace(*change))
+    assert path.read_text() != text
+    with pytest.raises(InputError, match=r"prepared\.json: is damaged"):
+        PreparedData.open(path.parent)
 
 
 def test_sizes_that_are_not_those_of_the_arrays_are_refused(prepared: Path, tmp_path: Path) -> None:
