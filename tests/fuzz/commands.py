@@ -162,7 +162,7 @@ class Trainings(Command, WithText):
         small = [f"output={json.dumps(str(self.out))}"]  # what only takes long is no fault
         for stage in ("train", "finetune"):
             if yaml.safe_load(good)[stage] is not None:
-                small.append(f"{stage}.updates=2")
+                small += [f"{stage}.updates=2", f"{stage}.accumulate=1"]
         try:
             self.tram("train", path, *small)
         except InputError as error:
