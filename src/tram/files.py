@@ -36,6 +36,7 @@ OLD = ".old.tmp"  # ends the name of a folder that is being replaced where the t
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}(?:\.old)?\.tmp", re.DOTALL)
 BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
+KERNEL = re.compile(r"/proc/(?!\d)|/sys/")  # these call themselves regular files, but reading /proc/kmsg never ends
 MAX_TEXT = 1 << 28  # bytes; the text.json of the largest vocabulary is a tenth of it
 
 
@@ -395,7 +396,7 @@ def regular_file(path: Path, largest: int | None = None) -> Path:
     except OSError:
         return path
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(found.st_mode) or KERNEL.match(os.path.realpath(path)):
         raise InputError(f"{path}: is {kinds.get(stat.S_IFMT(found.st_mode), 'a device')}; put a regular file there")
     if largest is not None and found.st_size > largest:
         raise InputError(f"{path}: is larger than {largest:,} bytes, so it is damaged; use another copy of it")
@@ -404,7 +405,7 @@ def regular_file(path: Path, largest: int | None = None) -> Path:
 
 def readable_file(path: Path, largest: int | None = None) -> Path:
     """Return the path of a regular file, or of a pipe that a shell opened, as in `tram train <(…)`."""
-    is_open = os.path.realpath(path).startswith(("/dev/fd/", "/proc/"))
+    is_open = re.match(r"/dev/fd/|/proc/\d+/fd/", os.path.realpath(path)) is not None
     return path if is_open else regular_file(path, largest)
 
 

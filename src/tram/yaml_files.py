@@ -33,8 +33,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read as text ({error}); give a YAML config") from None
     except yaml.YAMLError as error:
         line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
-        problem = short(getattr(error, "problem", None) or "not YAML")
-        raise InputError(f"{path}:{line}: is not valid YAML ({problem}); correct that line") from None
+        raise InputError(f"{path}:{line}: is not valid YAML ({yaml_problem(error)}); correct that line") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: contains no settings; give a YAML file with `key: value` lines")
     return values
@@ -111,6 +110,13 @@ def parse_yaml(text: str) -> Any:
         raise yaml.MarkedYAMLError(problem="values nested too deeply", problem_mark=loader.get_mark()) from None
     except FAILURES:
         raise yaml.MarkedYAMLError(problem="no such character", problem_mark=loader.get_mark()) from None
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """Return what is wrong with a YAML text in a few words."""
+    problem, context = (str(getattr(error, name, None) or "") for name in ("problem", "context"))
+    whole = context and not context.startswith("while")  # then the problem alone is only its second half
+    return short(context.partition(";")[0] if whole else problem)
 
 
 _SHORT = reprlib.Repr()

@@ -329,6 +329,17 @@ def test_broken_yaml_is_refused_with_its_line(tmp_path: Path, text: str, line: i
     assert "not valid YAML" in message
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (NEEDED + "---\nseed: 1\n", ":3: is not valid YAML (expected a single document"),
+        ("data: &a x\noutput: &a y\n", ":2: is not valid YAML (found duplicate anchor 'a')"),
+    ],
+)
+def test_broken_yaml_is_refused_with_the_whole_problem(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in refused(written(tmp_path, text))
+
+
 @pytest.mark.parametrize("text", ["", "just words\n", "- a\n- b\n"])
 def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)

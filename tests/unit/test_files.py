@@ -24,6 +24,7 @@ from tram.files import (
     locked,
     names_in,
     read_json,
+    readable_file,
     regular_file,
     replacing,
     replacing_folder,
@@ -392,6 +393,14 @@ def test_what_would_block_or_never_end_is_not_read(kind: str, tmp_path: Path) ->
     NOT_REGULAR[kind](tmp_path / "file")
     with pytest.raises(InputError, match=f"is {kind}; put a regular file there"):
         read_json(tmp_path / "file")
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs /proc")
+@pytest.mark.parametrize("read", [read_json, read_yaml, readable_file, content_fingerprint])
+def test_a_file_of_the_kernel_is_a_device(read: Callable[[Path], object], tmp_path: Path) -> None:
+    (tmp_path / "file").symlink_to("/proc/version")
+    with pytest.raises(InputError, match="file: is a device; put a regular file there"):
+        read(tmp_path / "file")
 
 
 def test_a_file_of_terabytes_is_not_read(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from tram.config.sections import (
 from tram.config.units import SentenceUnit, UnitConfig
 from tram.errors import InputError
 from tram.files import exists, write_text
-from tram.yaml_files import parse_yaml, read_yaml, short, short_repr
+from tram.yaml_files import parse_yaml, read_yaml, short, short_repr, yaml_problem
 
 __all__ = [
     "Config",
@@ -375,9 +375,8 @@ def _set(values: dict[str, Any], override: str) -> None:
     try:
         values[last] = parse_yaml(text)
     except yaml.YAMLError as error:
-        problem = short(getattr(error, "problem", None) or "not YAML")
         raise InputError(
-            f"{name}: `{short(text)}` is not a YAML value ({problem}); correct it or put it in quotes"
+            f"{name}: `{short(text)}` is not a YAML value ({yaml_problem(error)}); correct it or put it in quotes"
         ) from None
 
 

@@ -119,6 +119,8 @@ def prepare(
     existing = TextPipeline.load(text) if text else None
     if existing:  # it determines how text is tokenised
         _ = existing.special  # raises if the languages of a multilingual model are not chosen
+        for language in (existing.source_language, existing.target_language):
+            check_language(language, f"{text}: ")
         settings = replace(
             settings,
             pipeline=existing.pipeline,

@@ -34,11 +34,11 @@ SHORT = dict(zip(_ISO_639_3.split()[::2], _ISO_639_3.split()[1::2], strict=True)
 UNDETERMINED = "und"
 
 
-def check_language(code: str) -> None:
-    """Raise InputError unless `code` is a language code."""
+def check_language(code: str, where: str = "") -> None:
+    """Raise InputError unless `code` is a language code; where: prefix of the error message."""
     match = LONG.fullmatch(code)
     if code not in CODES and (match is None or match[1] not in {None, *CODES}):
-        raise InputError(f"language {code!r}: is not a language code; give one of ISO 639, for example en or de")
+        raise InputError(f"{where}language {code!r}: is not a language code; give one of ISO 639, for example en or de")
 
 
 def short_code(code: str) -> str:

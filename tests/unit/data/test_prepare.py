@@ -24,6 +24,7 @@ from tram.data.arrays import PreparedData
 from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.prepare import MAX_CHARACTERS, PrepareSettings, prepare
 from tram.errors import InputError
+from tram.text.pipeline import TextPipeline
 
 SMALL = PrepareSettings(merges=60, held_out=0.2)
 Command = Callable[..., Done]
@@ -427,6 +428,15 @@ def test_a_folder_in_the_place_of_a_file_is_named_before_the_work(
 def test_a_text_folder_without_pipeline_is_refused(tmp_path: Path, pair: tuple[Path, Path], tram: Command) -> None:
     done = tram("prepare", tmp_path / "out", "--train", *pair, "--text", tmp_path)
     refused(done, "text.json: there is no such file")
+
+
+def test_a_text_pipeline_of_no_language_is_refused_by_its_folder(
+    tmp_path: Path, pair: tuple[Path, Path], prepared: Path, tram: Command
+) -> None:
+    replace(TextPipeline.load(prepared), target_language="klingon").save(tmp_path / "text")
+    done = tram("prepare", tmp_path / "out", "--train", *pair, "--text", tmp_path / "text")
+    refused(done, f"{tmp_path / 'text'}: language 'klingon': is not a language code")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("limit", [200, 1000, 3000])
