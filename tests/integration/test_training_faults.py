@@ -204,9 +204,10 @@ def test_a_run_of_an_earlier_version_does_not_know_its_data_and_is_continued(
     assert (tmp_path / "data.json").exists()
 
 
-def test_a_damaged_data_file_is_refused(configure: Configure, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ['{"key"', '{"key": null}', '{"key": ["x"]}', "[]"])
+def test_a_damaged_data_file_is_refused(text: str, configure: Configure, tmp_path: Path) -> None:
     train(configure(tmp_path, updates=2))
-    (tmp_path / "data.json").write_text('{"key"')
+    (tmp_path / "data.json").write_text(text)
     with pytest.raises(InputError, match=r"data\.json: is damaged; remove it if"):
         train(configure(tmp_path, updates=3))
 

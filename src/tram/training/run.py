@@ -171,7 +171,9 @@ def require_same_data(config: Config, data: PreparedData) -> None:
     if not exists(path):
         return
     try:
-        before = str(read_json(path)["key"])
+        before = read_json(path)["key"]
+        if not isinstance(before, str):
+            raise TypeError
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{path}: is damaged; remove it if this run was started on the data in {data.folder}"
