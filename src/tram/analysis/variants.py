@@ -25,9 +25,10 @@ from tram.data.prepared_folder import describe, file_names, is_complete
 from tram.errors import InputError
 from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
+from tram.model.tensors import tensor_shapes
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.training.run import train
+from tram.training.run import finished, train
 from tram.training.trainer import Trainer
 
 Window = tuple[int, int] | Literal["document"]  # sentences between two updates, as in `finetune.window`
@@ -77,6 +78,7 @@ class Recipe:
     def start_folder(self) -> Path:
         """The folder of the sentence model; if `start` has a memory, a copy without it is written below `runs`."""
         folder = find_model(self.start)
+        tensor_shapes(folder / WEIGHTS)  # refuses what is no file of weights, before all of it is read
         if not self.start_has_memory:
             return folder
         without_memory = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
@@ -208,12 +210,14 @@ def train_all(recipe: Recipe, variants: Sequence[Variant]) -> list[Path]:
         recipe.config(variant)
         recipe.check_existing_run(variant)
     for number, variant in enumerate(variants, start=1):
-        trained = (recipe.model(variant) / WEIGHTS).exists()
+        config = recipe.config(variant)
+        assert config.finetune is not None
+        trained = finished(config, config.finetune)
         status = "already trained" if trained else f"{recipe.updates:,} updates"
         print(f"[{number}/{len(variants)}] {variant.name}: {status}", file=sys.stderr, flush=True)
         if not trained:
             write_json(recipe.folder(variant) / "recipe.json", recipe.identity(variant))
-            train(recipe.config(variant))
+            train(config)
     return [recipe.model(variant) for variant in variants]
 
 
