@@ -25,7 +25,6 @@ from tram.data.prepared_folder import describe, file_names, is_complete
 from tram.errors import InputError
 from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
-from tram.model.tensors import tensor_shapes
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
 from tram.training.run import finished, train
@@ -78,7 +77,6 @@ class Recipe:
     def start_folder(self) -> Path:
         """The folder of the sentence model; if `start` has a memory, a copy without it is written below `runs`."""
         folder = find_model(self.start)
-        tensor_shapes(folder / WEIGHTS)  # refuses what is no file of weights, before all of it is read
         if not self.start_has_memory:
             return folder
         without_memory = self.runs / f"start-{content_fingerprint(folder / WEIGHTS)}"
