@@ -484,6 +484,21 @@ def test_if_the_best_checkpoint_is_lost_with_a_damaged_one_the_run_ends_with_ano
     assert train(config) == tmp_path / "train" / "model"
 
 
+@pytest.mark.parametrize("fate", ["missing", "a file"])
+def test_a_run_without_its_checkpoints_is_finished_but_does_not_get_more_updates(
+    fate: str, configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=3))
+    assert tram("train", tmp_path / "config.yaml").code == 0
+    folder, before = checkpoints(tmp_path / "run").folder, model_of(tmp_path / "run")
+    shutil.rmtree(folder)
+    if fate == "a file":
+        folder.touch()
+    assert tram("train", tmp_path / "config.yaml").code == 0
+    refused(tram("train", tmp_path / "config.yaml", "train.updates=4"), f"{folder}: has no checkpoint", "3 of 4")
+    assert same(model_of(tmp_path / "run"), before)
+
+
 # Other settings.
 
 
