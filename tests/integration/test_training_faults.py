@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -647,6 +648,19 @@ def test_the_lines_of_metrics_are_on_the_disk_before_the_checkpoint_after_them(
         lines = [line for line in text if json.loads(line)["update"] <= update]
         place = max(n for n, (name, _) in enumerate(flushed) if name.startswith(f".{update:08}."))
         assert ("metrics.jsonl", len(b"".join(lines))) in flushed[:place]
+
+
+def test_a_file_in_the_place_of_the_tensorboard_folder_is_named(
+    configure: Configure, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = lambda folder, purge_step: os.makedirs(folder, exist_ok=True)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=1))
+    place = tmp_path / "run" / "train" / "tensorboard"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    refused(tram("train", tmp_path / "config.yaml"), f"{place}: cannot be written (File exists)")
 
 
 # Frozen parameters.
