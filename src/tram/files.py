@@ -264,6 +264,8 @@ def flush_to_disk(path: Path) -> None:
 def remove(path: Path) -> None:
     """Remove a file or a folder, if it exists; of a symbolic link, the link."""
     if path.is_dir() and not path.is_symlink():
+        with suppress(OSError):
+            path.chmod(stat.S_IRWXU)  # of a read-only folder, nothing could be removed
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

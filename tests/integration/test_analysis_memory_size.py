@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -21,13 +22,20 @@ from conftest import Corpus, Done, contents, refused, snapshot
 from helpers import START, few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
 from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain_sentence, memory_gains
-from tram.analysis.variants import CONTROL, Recipe, Variant, finetune_settings, prepared_share, recipe_sentence
+from tram.analysis.variants import (
+    CONTROL,
+    Recipe,
+    Variant,
+    finetune_settings,
+    prepared_share,
+    recipe_sentence,
+)
 from tram.config import FinetuneConfig, MemoryConfig
 from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare
 from tram.errors import InputError
 from tram.evaluation.metrics import SystemResult
-from tram.model.folder import load_model, save_model, weights
+from tram.model.folder import WEIGHTS, load_model, save_model, weights
 from tram.text.special_ids import HISTORY, SpecialIds
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 9))  # heads, queries, keys
@@ -291,6 +299,14 @@ def test_the_command_trains_what_is_missing_and_reports(
     drawn = (tmp_path / "out" / "memory-size.svg").read_text()
     for label in ("memory slots", "information gain (nats)", "s-BLEU", "output attention", "finetuned without memory"):
         assert label in drawn
+    weights_file = tmp_path / "runs" / "control" / "finetune" / "model" / WEIGHTS
+    written = weights_file.read_bytes()
+    for damaged in (written[:-1] + bytes([written[-1] ^ 1]), b""):
+        weights_file.write_bytes(damaged)
+        refused(tram(*command), f"{weights_file}: is not the file that this run wrote")
+    os.truncate(weights_file, 1 << 40)
+    refused(tram(*command), str(weights_file))
+    weights_file.write_bytes(written)
     before = snapshot(tmp_path / "runs")
     assert tram(*command[:-1], tmp_path / "again").code == 0
     assert snapshot(tmp_path / "runs") == before

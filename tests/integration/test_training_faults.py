@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -204,9 +205,10 @@ def test_a_run_of_an_earlier_version_does_not_know_its_data_and_is_continued(
     assert (tmp_path / "data.json").exists()
 
 
-def test_a_damaged_data_file_is_refused(configure: Configure, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ['{"key"', '{"key": null}', '{"key": ["x"]}', "[]"])
+def test_a_damaged_data_file_is_refused(text: str, configure: Configure, tmp_path: Path) -> None:
     train(configure(tmp_path, updates=2))
-    (tmp_path / "data.json").write_text('{"key"')
+    (tmp_path / "data.json").write_text(text)
     with pytest.raises(InputError, match=r"data\.json: is damaged; remove it if"):
         train(configure(tmp_path, updates=3))
 
@@ -483,6 +485,21 @@ def test_if_the_best_checkpoint_is_lost_with_a_damaged_one_the_run_ends_with_ano
     assert train(config) == tmp_path / "train" / "model"
 
 
+@pytest.mark.parametrize("fate", ["missing", "a file"])
+def test_a_run_without_its_checkpoints_is_finished_but_does_not_get_more_updates(
+    fate: str, configure: Configure, tmp_path: Path, tram: Command
+) -> None:
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=3))
+    assert tram("train", tmp_path / "config.yaml").code == 0
+    folder, before = checkpoints(tmp_path / "run").folder, model_of(tmp_path / "run")
+    shutil.rmtree(folder)
+    if fate == "a file":
+        folder.touch()
+    assert tram("train", tmp_path / "config.yaml").code == 0
+    refused(tram("train", tmp_path / "config.yaml", "train.updates=4"), f"{folder}: has no checkpoint", "3 of 4")
+    assert same(model_of(tmp_path / "run"), before)
+
+
 # Other settings.
 
 
@@ -631,6 +648,19 @@ def test_the_lines_of_metrics_are_on_the_disk_before_the_checkpoint_after_them(
         lines = [line for line in text if json.loads(line)["update"] <= update]
         place = max(n for n, (name, _) in enumerate(flushed) if name.startswith(f".{update:08}."))
         assert ("metrics.jsonl", len(b"".join(lines))) in flushed[:place]
+
+
+def test_a_file_in_the_place_of_the_tensorboard_folder_is_named(
+    configure: Configure, tmp_path: Path, tram: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = lambda folder, purge_step: os.makedirs(folder, exist_ok=True)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    write_yaml(tmp_path / "config.yaml", configure(tmp_path / "run", updates=1))
+    place = tmp_path / "run" / "train" / "tensorboard"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    refused(tram("train", tmp_path / "config.yaml"), f"{place}: cannot be written (File exists)")
 
 
 # Frozen parameters.

@@ -214,6 +214,26 @@ write_text(Path({str(tmp_path / "file")!r}), "x")
     assert names(tmp_path) == {"file"}
 
 
+def test_a_read_only_folder_is_replaced_and_not_left_behind(tmp_path: Path) -> None:
+    """In a process of its own, because root has to give up its right to write everywhere."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "x").write_text("old")
+    folder.chmod(0o555)
+    program = f"""
+from pathlib import Path
+from fuzz.run import drop_override
+from tram.files import replacing_folder
+drop_override()
+with replacing_folder(Path({str(folder)!r})) as temporary:
+    (temporary / "x").write_text("new")
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    assert (folder / "x").read_text() == "new"
+    assert names(tmp_path) == {"model"}
+
+
 def test_a_temporary_folder_that_cannot_be_opened_is_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

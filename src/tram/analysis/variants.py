@@ -27,7 +27,7 @@ from tram.files import checksums, content_fingerprint, fingerprint, read_json, r
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline
-from tram.training.run import train
+from tram.training.run import finished, train
 from tram.training.trainer import Trainer
 
 Window = tuple[int, int] | Literal["document"]  # sentences between two updates, as in `finetune.window`
@@ -208,12 +208,14 @@ def train_all(recipe: Recipe, variants: Sequence[Variant]) -> list[Path]:
         recipe.config(variant)
         recipe.check_existing_run(variant)
     for number, variant in enumerate(variants, start=1):
-        trained = (recipe.model(variant) / WEIGHTS).exists()
+        config = recipe.config(variant)
+        assert config.finetune is not None
+        trained = finished(config, config.finetune)
         status = "already trained" if trained else f"{recipe.updates:,} updates"
         print(f"[{number}/{len(variants)}] {variant.name}: {status}", file=sys.stderr, flush=True)
         if not trained:
             write_json(recipe.folder(variant) / "recipe.json", recipe.identity(variant))
-            train(recipe.config(variant))
+            train(config)
     return [recipe.model(variant) for variant in variants]
 
 

@@ -90,7 +90,8 @@ def tensorboard(folder: Path, update: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder), purge_step=update + 1)
+    with writing(folder):
+        return SummaryWriter(str(folder), purge_step=update + 1)
 
 
 def summary(names: Iterable[str]) -> list[str]:

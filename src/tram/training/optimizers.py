@@ -205,6 +205,8 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[st
         shape, keys = expected[parameter]
         if key not in keys or value.shape != (() if key == "step" else shape) or not value.is_floating_point():
             raise ValueError(f"`{name}` has another name, shape or type than the state of this optimiser")
+        if key in {"step", "exp_avg_sq"} and bool((value < 0).any()):
+            raise ValueError(f"`{name}` is negative, as no count or mean of squares is")
         state.setdefault(numbers[parameter], {})[key] = value
     if state and sum(map(len, state.values())) != sum(len(keys) for _, keys in expected.values()):
         raise ValueError(f"the optimiser's state is of {len(state)} parameters, not of {len(numbers)}")

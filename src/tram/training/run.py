@@ -105,6 +105,11 @@ def finished(config: Config, stage: TrainConfig) -> bool:
             "checkpoints, or put the file back"
         )
     update, has_ended = last_update(folder, stage)
+    if update is None and of_model is not None and of_model < stage.updates and not stage.patience:
+        raise InputError(
+            f"{folder / 'checkpoints'}: has no checkpoint to continue from, and the model beside it had {of_model:,} "
+            f"of {stage.updates:,} updates; put the checkpoints back or choose another output folder"
+        )
     return update is None or (has_ended and (of_model is None or of_model >= update))
 
 
@@ -173,7 +178,9 @@ def require_same_data(config: Config, data: PreparedData) -> None:
     if not exists(path):
         return
     try:
-        before = str(read_json(path)["key"])
+        before = read_json(path)["key"]
+        if not isinstance(before, str):
+            raise TypeError
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{path}: is damaged; remove it if this run was started on the data in {data.folder}"

@@ -170,6 +170,20 @@ def test_muon_goes_on_from_its_saved_state_as_if_never_stopped() -> None:
         assert torch.equal(left, right)
 
 
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+@pytest.mark.parametrize("key", ["step", "exp_avg_sq"])
+def test_a_negative_count_or_mean_of_squares_is_no_state(kind: str, key: str) -> None:
+    """The next step would make the weights NaN, and the training would be called diverged."""
+    model = small_model()
+    optimizer = make_optimizer(model, TrainConfig.model_validate({"optimizer": kind}))
+    with_gradients(model)
+    optimizer.step()
+    state = {name: value.clone() for name, value in optimizer_tensors(optimizer).items()}
+    next(value for name, value in state.items() if name.endswith(f"/{key}")).view(-1)[0] = -1.0
+    with pytest.raises(ValueError, match=f"/{key}` is negative"):
+        load_optimizer_tensors(optimizer, state)
+
+
 def scaled_step(model: Transformer, optimizer: torch.optim.Optimizer, overflow: bool, unscale: bool) -> None:
     """Make an update with a gradient scaler, as float16 needs it; `overflow` makes one gradient infinite."""
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
