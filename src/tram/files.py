@@ -11,7 +11,6 @@ target is replaced; a device or a named pipe is written to; the mode of an exist
 
 import ctypes
 import errno
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -420,32 +419,3 @@ def read_text(path: Path, largest: int = MAX_TEXT) -> str:
 def read_json(path: Path) -> Any:
     """Return the value of a JSON file; whatever is wrong with the text is a ValueError."""
     return parse_json(read_text(path))
-
-
-def fingerprint(value: Any) -> str:
-    """Return twelve hexadecimal digits that identify a JSON value, whatever the order of its keys."""
-    canonical = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def bytes_fingerprint(content: bytes) -> str:
-    """Return twelve hexadecimal digits that identify some bytes; those of a file: `content_fingerprint`."""
-    return hashlib.sha256(content).hexdigest()[:12]
-
-
-def content_fingerprint(path: Path) -> str:
-    """Return twelve hexadecimal digits that identify the bytes of a file."""
-    with reading(path), regular_file(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
-
-
-def checksums(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return size and fingerprint of files of a folder by their names, to notice damage that leaves them readable."""
-    return {name: f"{(folder / name).stat().st_size} {content_fingerprint(folder / name)}" for name in names}
-
-
-def has_checksum(path: Path, checksum: object) -> bool:
-    """Return whether a file has a checksum; the size is compared first, because a sparse file can have any."""
-    with reading(path):
-        size = regular_file(path).stat().st_size
-    return str(checksum).startswith(f"{size} ") and checksum == f"{size} {content_fingerprint(path)}"

@@ -17,7 +17,8 @@ from fuzz.base import SENTENCE, SMALL, STORED, SYSTEMS, WithText, is_small, syst
 from pretrained_models import make
 from tram.config import MemoryConfig, checked
 from tram.errors import InputError
-from tram.files import bytes_fingerprint, remove
+from tram.files import remove
+from tram.fingerprints import bytes_fingerprint
 from tram.model.folder import WEIGHTS, ModelFile, parameter_shapes, save_int8, save_model
 from tram.model.transformer import Transformer
 from tram.pretrained.export import export_hf

@@ -19,8 +19,6 @@ from tram.data.text_files import open_text
 from tram.errors import InputError, UnreadableError
 from tram.files import (
     check_writable,
-    content_fingerprint,
-    has_checksum,
     locked,
     names_in,
     read_json,
@@ -30,6 +28,7 @@ from tram.files import (
     replacing_folder,
     write_text,
 )
+from tram.fingerprints import content_fingerprint, has_checksum
 from tram.model.tensors import load_tensors, tensor_shapes
 from tram.yaml_files import read_yaml
 

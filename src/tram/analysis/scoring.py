@@ -13,7 +13,8 @@ from typing import Any
 from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError
 from tram.evaluation.metrics import Difference, Score, SystemResult, score_systems
-from tram.files import content_fingerprint, fingerprint, read_json, write_json
+from tram.files import read_json, write_json
+from tram.fingerprints import content_fingerprint, fingerprint
 from tram.model.folder import WEIGHTS
 from tram.progress import Progress, plain_warnings
 from tram.translation.translator import Translator

@@ -23,7 +23,8 @@ from tram.config import Config, FinetuneConfig, MemoryConfig, ModelConfig, check
 from tram.data.arrays import PreparedData, SplitWriter, UnmarkedSentences
 from tram.data.prepared_folder import describe, file_names, is_complete
 from tram.errors import InputError
-from tram.files import checksums, content_fingerprint, fingerprint, read_json, replacing_folder, write_json
+from tram.files import read_json, replacing_folder, write_json
+from tram.fingerprints import checksums, content_fingerprint, fingerprint
 from tram.model.folder import WEIGHTS, find_model, load_model, read_model_file, save_model
 from tram.model.transformer import Transformer
 from tram.text.pipeline import TextPipeline

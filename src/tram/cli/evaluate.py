@@ -60,7 +60,7 @@ def evaluate(
     from tram.data.corpus import Document, format_that_holds, read_parallel, write_documents
     from tram.evaluation.metrics import results_json, score_systems, scores_table
     from tram.evaluation.perplexity import count_passes, perplexities
-    from tram.files import fingerprint
+    from tram.fingerprints import fingerprint
     from tram.progress import Progress, plain_warnings
 
     check_outputs([hypothesis, json_path], [source, reference, baseline])

@@ -76,7 +76,7 @@ def contrast(
     """
     from tram.evaluation.comparison import compare_suites, differences_json, differences_table, read_results
     from tram.evaluation.suite import ContrastiveItem, read_items
-    from tram.files import fingerprint
+    from tram.fingerprints import fingerprint
 
     check_outputs([json_path], [suite, baseline])
     items = read_items(suite)
@@ -164,7 +164,7 @@ def context_measures(
     """Compute the context measures of `tram evaluate`: return their tables, and their values for JSON."""
     from tram.evaluation.comparison import compare_address, differences_json, differences_table, read_address
     from tram.evaluation.measures import chosen, measure, translations_by_context
-    from tram.files import fingerprint
+    from tram.fingerprints import fingerprint
     from tram.progress import Progress
 
     measures = chosen(names, translator.text)

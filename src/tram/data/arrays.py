@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tram.data.corpus import ParallelDocument, read_parallel
 from tram.errors import InputError, UnreadableError
-from tram.files import exists, fingerprint, has_checksum, read_json, reading, regular_file
+from tram.files import exists, read_json, reading, regular_file
+from tram.fingerprints import fingerprint, has_checksum
 from tram.text.pipeline import TextPipeline
 from tram.text.special_ids import SpecialIds
 from tram.yaml_files import short_repr

@@ -25,19 +25,8 @@ from tram.data.corpus import ParallelDocument, read_parallel, write_parallel
 from tram.data.prepared_folder import check_places, file_names, install, is_complete, make_cache
 from tram.data.workers import Workers
 from tram.errors import InputError, write_problem
-from tram.files import (
-    check_folder_writable,
-    checksums,
-    content_fingerprint,
-    fingerprint,
-    has_checksum,
-    locked,
-    read_json,
-    remove,
-    replacing,
-    write_json,
-    writing,
-)
+from tram.files import check_folder_writable, locked, read_json, remove, replacing, write_json, writing
+from tram.fingerprints import checksums, content_fingerprint, fingerprint, has_checksum
 from tram.progress import Progress
 from tram.text.bpe import BPE
 from tram.text.languages import check_language

@@ -7,7 +7,8 @@ from typing import Any
 
 from tram.data.arrays import PARTS, RAW_TEXTS, PreparedData
 from tram.errors import InputError
-from tram.files import checksums, fingerprint, flush_to_disk, is_folder, remove, write_json, writing
+from tram.files import flush_to_disk, is_folder, remove, write_json, writing
+from tram.fingerprints import checksums, fingerprint
 from tram.text.pipeline import TextPipeline
 
 

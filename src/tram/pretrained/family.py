@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from tram.config import ModelConfig, checked
 from tram.errors import InputError
-from tram.files import bytes_fingerprint, is_file
+from tram.files import is_file
+from tram.fingerprints import bytes_fingerprint
 from tram.pretrained.hub import EXTRA, ModelFiles
 from tram.text.languages import short_code
 from tram.text.pipeline import TextPipeline

@@ -19,7 +19,8 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tram.errors import InputError, check_types
-from tram.files import bytes_fingerprint, fingerprint, is_folder, read_text, replacing, write_text
+from tram.files import is_folder, read_text, replacing, write_text
+from tram.fingerprints import bytes_fingerprint, fingerprint
 from tram.text.bpe import BPE, SPECIALS, _usable
 from tram.text.languages import short_code
 from tram.text.moses import moses

@@ -11,7 +11,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from tram.errors import InputError
-from tram.files import MAX_TEXT, bytes_fingerprint, regular_file
+from tram.files import MAX_TEXT, regular_file
+from tram.fingerprints import bytes_fingerprint
 from tram.json_text import parse_json
 from tram.text.languages import find_language, short_code
 from tram.text.sentencepieces import SentencePieces

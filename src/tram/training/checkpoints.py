@@ -18,18 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from tram.errors import InputError
-from tram.files import (
-    checksums,
-    exists,
-    has_checksum,
-    is_folder,
-    names_in,
-    read_json,
-    remove,
-    replacing_folder,
-    temporary_for,
-    writing,
-)
+from tram.files import exists, is_folder, names_in, read_json, remove, replacing_folder, temporary_for, writing
+from tram.fingerprints import checksums, has_checksum
 from tram.model.folder import WEIGHTS, load_tensors, load_weights, save_tensors, weights
 from tram.model.tensors import FINITE
 

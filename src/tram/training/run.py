@@ -10,7 +10,8 @@ from typing import Any
 from tram.config import Config, FinetuneConfig, TrainConfig, write_yaml
 from tram.data.arrays import PreparedData
 from tram.errors import InputError, UnreadableError
-from tram.files import Lock, exists, has_checksum, locked, read_json, write_json
+from tram.files import Lock, exists, locked, read_json, write_json
+from tram.fingerprints import has_checksum
 from tram.model.folder import WEIGHTS, check_replaceable, empty_model, find_model, parameter_shapes, weights
 from tram.training.checkpoints import Checkpoints
 from tram.training.initial_model import model_settings

@@ -18,7 +18,8 @@ from torch import nn
 from tram.config import Config, FinetuneConfig, TrainConfig
 from tram.data.arrays import PreparedData, Split
 from tram.errors import InputError, RunError, UnreadableError
-from tram.files import Lock, checksums, exists, flush_to_disk, write_json, writing
+from tram.files import Lock, exists, flush_to_disk, write_json, writing
+from tram.fingerprints import checksums
 from tram.model.folder import WEIGHTS, load_weights, save_model, weights
 from tram.model.tensors import LARGEST, all_within
 from tram.model.transformer import Transformer

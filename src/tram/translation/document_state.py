@@ -17,7 +17,8 @@ from torch import Tensor
 
 from tram.data.units import Pair
 from tram.errors import InputError, check_types
-from tram.files import bytes_fingerprint, fingerprint, regular_file, replacing
+from tram.files import regular_file, replacing
+from tram.fingerprints import bytes_fingerprint, fingerprint
 from tram.model.state import Ragged, State
 from tram.model.tensors import LARGEST, all_within
 

@@ -20,7 +20,7 @@ pytest.importorskip("sentencepiece")
 from conftest import Done, contents, refused
 from pretrained_models import make, sentencepiece, sentences
 from tram.errors import InputError
-from tram.files import bytes_fingerprint
+from tram.fingerprints import bytes_fingerprint
 from tram.model.folder import WEIGHTS, load_tensors, read_model_file
 from tram.pretrained.export import export_hf
 from tram.pretrained.hf import import_hf

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tram.errors import InputError
-from tram.files import fingerprint
+from tram.fingerprints import fingerprint
 from tram.text.bpe import BPE, BYTES, SPECIALS, Merge
 from tram.text.moses import moses
 from tram.text.pipeline import TextPipeline
