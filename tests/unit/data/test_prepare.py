@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -185,20 +186,21 @@ def test_what_is_no_file_in_the_cache_is_removed(corpus: Corpus, tmp_path: Path)
     assert not (tmp_path / "other").exists()
 
 
+def interrupted(out: Path, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare up to the encoding, so that the cache is left."""
+    with monkeypatch.context() as patch:
+        patch.setattr(tram.data.prepare, "_encode_chunk", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            prepare(out, [corpus.train], [], SMALL, workers=1)
+
+
 @pytest.mark.parametrize("damage", [b"", b"[", b'{"checksum": null}', b'["x"]', b"\xff"])
 @pytest.mark.parametrize("suffix", [".json", ".jsonl", ".cases", ".text.json"])
 def test_a_damaged_cache_is_made_again(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, damage: bytes
 ) -> None:
     prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    interrupted(tmp_path / "out", corpus, monkeypatch)
     caches = [path for path in (tmp_path / "out" / ".cache").iterdir() if path.name.endswith(suffix)]
     assert caches
     for path in caches:
@@ -210,13 +212,7 @@ def test_a_damaged_cache_is_made_again(
 def test_a_file_of_terabytes_in_the_cache_is_made_again(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(tmp_path, [corpus.train], [], SMALL, workers=1)
+    interrupted(tmp_path, corpus, monkeypatch)
     for path in chain(*((tmp_path / ".cache").glob(f"*{end}") for end in (".jsonl", ".cases", ".text.json"))):
         os.truncate(path, 1 << 40)
     digest = hashlib.file_digest
@@ -233,14 +229,7 @@ def test_a_cached_text_pipeline_that_is_damaged_but_readable_is_learnt_again(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(tmp_path / "whole", [corpus.train], [], SMALL, workers=1)
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tram.data.prepare, "_encode_chunk", killed)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(tmp_path / "out", [corpus.train], [], SMALL, workers=1)
+    interrupted(tmp_path / "out", corpus, monkeypatch)
     (path,) = (tmp_path / "out" / ".cache").glob("?*.text.json")
     text = json.loads(path.read_text())
     path.write_text(json.dumps(text | {"merges": text["merges"][:-1]}))
