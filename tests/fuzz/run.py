@@ -88,6 +88,7 @@ class Outcome:
 def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
     """Try one damaged input for every seed."""
     from tram.errors import InputError, RunError
+    from tram.training.signals import Interrupted
 
     outcome, watch = Outcome(), Watch()
     seed = seeds.start
@@ -107,6 +108,8 @@ def campaign(kind: Any, seeds: range, progress: bool = False) -> Outcome:
                 outcome.counts["refused"] += 1
                 if len(str(error)) > MESSAGE or "\n" in str(error):
                     outcome.failures.setdefault("message", (seed, str(error)[:500]))
+            except Interrupted:  # a training took the signal for itself
+                break
             except (Exception, TooSlow) as error:
                 outcome.counts["failed"] += 1
                 frames = traceback.extract_tb(error.__traceback__)
