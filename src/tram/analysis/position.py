@@ -127,11 +127,14 @@ def breakdown(
     return Breakdown(bins, Trend(value, *_interval(growth)), measure.signature, resampling)
 
 
-def bin_starts(lengths: Sequence[int], size: int) -> list[int]:
-    """Return the first index of every bin; bins that fewer than `MIN_DOCUMENTS` documents reach are merged."""
+def bin_starts(lengths: Sequence[int], size: int, where: str = "") -> list[int]:
+    """Return the first index of every bin; bins that fewer than `MIN_DOCUMENTS` documents reach are merged.
+
+    where: prefix of error messages
+    """
     if len(lengths) < MIN_DOCUMENTS:
         raise InputError(
-            f"{len(lengths)} documents are too few for intervals by position; give at least {MIN_DOCUMENTS}"
+            f"{where}{len(lengths)} documents are too few for intervals by position; give at least {MIN_DOCUMENTS}"
         )
     starts = [
         first
@@ -140,7 +143,7 @@ def bin_starts(lengths: Sequence[int], size: int) -> list[int]:
     ]
     if len(starts) < 2:
         raise InputError(
-            f"fewer than {MIN_DOCUMENTS} documents are longer than {size} sentences, which leaves only one bin; "
+            f"{where}fewer than {MIN_DOCUMENTS} documents are longer than {size} sentences, which leaves only one bin; "
             "give longer documents or a smaller --bin"
         )
     return starts

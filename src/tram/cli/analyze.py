@@ -71,6 +71,7 @@ def position(
     Give each system as a model (--model, --baseline) or as translations (--hypothesis, --baseline-hypothesis).
     """
     from tram.analysis.plots import need_matplotlib
+    from tram.analysis.position import bin_starts
     from tram.analysis.position import position as analysis
     from tram.data.corpus import read_parallel
 
@@ -83,6 +84,7 @@ def position(
     )
     documents = list(read_parallel(source, reference))
     references = [document.target for document in documents]
+    bin_starts([len(document) for document in references], bin, f"{reference}: ")  # refused before the translation
     sources = [document.source for document in documents]
     languages = source_language, target_language
     system, base = (

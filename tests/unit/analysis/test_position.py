@@ -9,7 +9,7 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import Done, refused
+from conftest import Done, made_up, refused, write_pair
 from tram.analysis.position import MIN_DOCUMENTS, bin_starts, breakdown, position
 from tram.data.corpus import Document, ParallelDocument, write_documents, write_parallel
 from tram.errors import InputError
@@ -108,3 +108,10 @@ def test_the_command_compares_two_files(tmp_path: Path, tram: Callable[..., Done
     assert {path.name for path in out.iterdir()} == {f"position.{s}" for s in ("json", "md", "png", "svg")}
     refused(tram("analyze", "position", *pair, *hypothesis, "--output", out), "--baseline DIR", "--baseline-hypothesis")
     refused(tram("analyze", "position", *pair, *base, "--output", out), "--model DIR")
+
+
+def test_documents_too_few_are_named_before_any_translation(tmp_path: Path, tram: Callable[..., Done]) -> None:
+    pair = write_pair(tmp_path, "few", made_up([12] * (MIN_DOCUMENTS - 1), seed=1))
+    systems = ["--model", tmp_path / "none", "--baseline", tmp_path / "none"]
+    done = tram("analyze", "position", *pair, *systems, "--output", tmp_path / "out")
+    refused(done, f"{pair[1]}: {MIN_DOCUMENTS - 1} documents are too few")
