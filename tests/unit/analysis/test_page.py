@@ -190,7 +190,7 @@ def test_all_writes_one_page_and_says_what_it_skips(
     done = tram("analyze", "all", *pair, *model, "--bin", 1, "--output", out)
     assert done.code == 0, done.err
     assert done.out.endswith("index.html\n")
-    assert "skipping position: 2 documents are too few" in done.err
+    assert f"skipping position: {pair[1]}: 2 documents are too few" in done.err
     page = (out / "index.html").read_text()
     sections = [value for name, value in parsed(page).attributes if name == "id" and f'<section id="{value}">' in page]
     assert sections == ["attribution", "attention", "memory-size", "complexity"]
