@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "tram"
 ROWS = [
     {"errors", "json_text"},
     {"files", "progress", "measuring", "signals"},
-    {"yaml_files"},
+    {"yaml_files", "fingerprints"},
     {"config"},
     {"text"},
     {"data"},

@@ -192,7 +192,7 @@ def test_pruning_keeps_the_last_and_the_best(saved: set[int], keep: int, best: i
         checkpoints = Checkpoints(Path(folder))
         for update in saved:
             checkpoints.at(update).folder.mkdir()
-        (Path(folder) / ".00000003.99.tmp").mkdir()
+        (Path(folder) / ".00000003.0123456789abcdef.tmp").mkdir()
         checkpoints.prune(keep, best)
         assert updates(checkpoints) == sorted(set(sorted(saved)[-keep:]) | (saved & {best}))
         assert not list(Path(folder).glob(".*"))
