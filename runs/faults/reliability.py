@@ -232,7 +232,7 @@ def killed_exchange() -> str:
 @fault(15, f"{FILES}::test_leftovers_of_killed_processes_are_removed_and_those_in_use_are_not")
 def leftovers() -> str:
     """Temporary files of killed processes, after the next write of the file."""
-    for name in (".file.99999.tmp", ".file.abc.tmp"):
+    for name in (".file.0123456789abcdef.tmp", ".file.fedcba9876543210.tmp"):
         Path(name).write_text("half")
     named("write_text")(Path("file"), "new")
     return f"{len(list(Path().glob('.file.*.tmp')))} of 2 left"

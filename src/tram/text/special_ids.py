@@ -75,11 +75,11 @@ class SpecialIds:
     def fit(self, vocabulary: int, source_vocabulary: int | None = None) -> bool:
         """Return whether vocabularies of these sizes have all of these ids; source None: that of the target.
 
-        An id in a sequence is not padding, and a search must be able to end.
+        An id in a sequence is not padding, also if a search chose it, and a search must be able to end.
         """
         if PAD in (*self.target_start, self.end, *self.source_prefix, *self.source_suffix, *self.reserved):
             return False
-        if self.end in self.banned:
+        if self.end in self.banned or PAD not in self.banned:
             return False
         source = range(vocabulary if source_vocabulary is None else source_vocabulary)
         return all(0 <= each < vocabulary for each in (*self.control, *self.reserved)) and all(

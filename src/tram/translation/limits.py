@@ -69,7 +69,8 @@ def check_special_ids(special: SpecialIds, model: Transformer, folder: Path) -> 
     if not special.fit(model.vocabulary, model.config.source_vocabulary):
         raise InputError(
             f"{folder / 'text.json'}: has special ids that are padding, or beyond the model's vocabulary of "
-            f"{model.vocabulary:,}, or an end that is banned; copy the text.json it was trained with"
+            f"{model.vocabulary:,}, or an end that is banned, or a padding that is not; copy the text.json it was "
+            "trained with"
         )
     most = model.config.max_length
     if special.longest(most) < 1:

@@ -69,7 +69,7 @@ def test_a_special_id_of_another_type_is_refused(value: str, tmp_path: Path) -> 
     [
         *({"end": -1}, {"source_prefix": (99,)}, {"reserved": (10,)}, {"banned": (2**70,)}),  # beyond the vocabulary
         *({"start": 0}, {"end": 0}, {"source_suffix": (2, 0)}, {"target_prefix": (0,)}, {"reserved": (0,)}),  # padding
-        {"banned": (0, 2)},  # the end
+        *({"banned": (0, 2)}, {"banned": (1,)}, {"banned": ()}),  # the end; not padding
     ],
 )
 def test_ids_that_no_model_has_do_not_fit(ids: dict[str, Any]) -> None:

@@ -483,6 +483,7 @@ def test_the_fingerprint_is_that_of_the_file_whatever_the_data_type(
     [
         ({"start": 0}, "special ids that are padding"),
         ({"banned": (0, 1, 2)}, "an end that is banned"),
+        ({"banned": (1,)}, "a padding that is not"),  # a translation with padding is shorter than its states
         ({"source_prefix": (1,) * 47}, "max_length 48 leaves no room"),  # parts of no ids have no end
     ],
 )
