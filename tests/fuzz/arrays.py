@@ -244,7 +244,7 @@ def damaged_state_dict(draw: random.Random, data: bytes) -> bytes:
         name = draw.choice(list(tensors))
         tensors[name] = _other_tensor(draw, tensors[name], draw.choice(list(tensors.values())))
         if draw.random() < 0.2:
-            tensors[draw.choice(["", "x", 1, None, name * 2, name.replace("0", "1")])] = tensors.pop(name)
+            tensors[draw.choice(["", "x", 1, None, f"{name}{name}", str(name).replace("0", "1")])] = tensors.pop(name)
     saved = io.BytesIO()
     wrapped = draw.choice([tensors, tensors, tensors, {"model": tensors}, {"state_dict": tensors}, [tensors], None])
     torch.save(wrapped, saved, _use_new_zipfile_serialization=draw.random() < 0.8)
