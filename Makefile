@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM ?= false
 demo: $(VENV)/installed  ## translate a letter, or TEXT=your.txt, with and without the memory
 	$(BIN)/python runs/shipped/demo.py $(TEXT)
 
-test: $(VENV)/installed  ## the test suite, about 9 minutes on two slow cores
+test: $(VENV)/installed  ## the test suite, about 10 minutes on two slow cores
 	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(VENV)/installed  ## what takes longer

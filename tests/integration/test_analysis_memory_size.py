@@ -22,14 +22,7 @@ from conftest import Corpus, Done, contents, refused, snapshot
 from helpers import START, few, random_ids, tiny_config, tiny_model
 from tram.analysis.encoded import EncodedDocument
 from tram.analysis.memory_size import Gain, SizeResult, UnitGain, information_gain, largest_gain_sentence, memory_gains
-from tram.analysis.variants import (
-    CONTROL,
-    Recipe,
-    Variant,
-    finetune_settings,
-    prepared_share,
-    recipe_sentence,
-)
+from tram.analysis.variants import CONTROL, Recipe, Variant, finetune_settings, prepared_share, recipe_sentence
 from tram.config import FinetuneConfig, MemoryConfig
 from tram.data.arrays import PreparedData
 from tram.data.prepare import PrepareSettings, prepare

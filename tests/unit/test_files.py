@@ -196,39 +196,28 @@ def test_a_file_of_the_user_with_a_similar_name_stays(name: str, tmp_path: Path)
     assert (tmp_path / name).read_text() == "precious"
 
 
+def as_a_user(statement: str, folder: Path) -> None:
+    """Run a statement about `folder` in a process of its own, in which root gives up its right to everything."""
+    imports = "from pathlib import Path; from fuzz.run import drop_override; from tram.files import *"
+    program = f"{imports}\ndrop_override()\nfolder = Path({str(folder)!r})\n{statement}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
 def test_a_leftover_folder_without_permissions_is_removed(tmp_path: Path) -> None:
-    """In a process of its own, because root has to give up its right to read everything."""
     leftover = tmp_path / ".file.0123456789abcdef.tmp"
     (leftover / "below").mkdir(parents=True)
     leftover.chmod(0)
-    program = f"""
-from pathlib import Path
-from fuzz.run import drop_override
-from tram.files import write_text
-drop_override()
-write_text(Path({str(tmp_path / "file")!r}), "x")
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    as_a_user("write_text(folder / 'file', 'x')", tmp_path)
     assert names(tmp_path) == {"file"}
 
 
 def test_a_read_only_folder_is_replaced_and_not_left_behind(tmp_path: Path) -> None:
-    """In a process of its own, because root has to give up its right to write everywhere."""
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "x").write_text("old")
     folder.chmod(0o555)
-    program = f"""
-from pathlib import Path
-from fuzz.run import drop_override
-from tram.files import replacing_folder
-drop_override()
-with replacing_folder(Path({str(folder)!r})) as temporary:
-    (temporary / "x").write_text("new")
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    as_a_user("with replacing_folder(folder / 'model') as new: (new / 'x').write_text('new')", tmp_path)
     assert (folder / "x").read_text() == "new"
     assert names(tmp_path) == {"model"}
 
